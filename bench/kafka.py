@@ -33,9 +33,9 @@ from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.demo import SimulationOptions, prepare
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.raw.ingest_records import ingest_records
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.tables import create_tables
 
 _KINDS = {
     "Simple JSON": SimulationOptions(protocol="simple"),

@@ -25,7 +25,7 @@ from resources.storage import open_sink_folder
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import SimulationOptions, prepare
 from ticdc_assets.lake.advance import FolderSource, advance
-from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.store.lake import Lake, LakeSession
 
 # The functions that make up each stage, by the module that has the name.
 TIMED_FUNCTIONS = {

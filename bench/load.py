@@ -39,9 +39,9 @@ from tests.servers import HOST
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.lake.log.loads import read_loads
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.load.load import load_tables
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
 
 Format = Literal["sql", "csv", "parquet"]
 

@@ -27,8 +27,8 @@ from ticdc_assets.assets.advance import table_keys
 from ticdc_assets.checks import SnapshotRange, evaluate_checks
 from ticdc_assets.demo import SimulationOptions
 from ticdc_assets.lake.log.catalog import LakeCatalog
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.work_size import sized_for
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.work_size import sized_for
 
 # Windows until the session has run every code path.
 _WARM_UP = 4

@@ -12,9 +12,9 @@ from ticdc_assets.events.written import read_json
 from ticdc_assets.lake.log.applied_files import find_newest_id, read_rows
 from ticdc_assets.lake.log.applied_row import STATE_INTERVAL, AppliedRow, collect_versions
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable, SchemaVersionEntry
-from ticdc_assets.lake.store.commits import decode_metadata
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
+from ticdc_assets.store.commits import decode_metadata
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeNotFound, LakeReader
 
 # Between two ingests there are at most commits of maintenance.
 _COMMITS_TO_SEARCH = 20

@@ -13,9 +13,9 @@ from ticdc_assets.changefeed.catalog import CatalogSettings, GlueCatalog, HiveCa
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.iceberg.published import read_iceberg_problems
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.safe_text import describe_error
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.problem import Problem
 
 # In seconds.  What works ends by itself much earlier.

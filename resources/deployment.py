@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from resources.lake import get_lake_root
 from resources.spark import LOST_SERVER, close_session, get_session, has_lost_server
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.store.lake import Lake, LakeSession
 
 
 class SparkResource(LazyPySparkResource):

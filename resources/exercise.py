@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from resources.spark import close_session, get_session
-from ticdc_assets.lake.store.work_size import FEW_ROWS
+from ticdc_assets.store.work_size import FEW_ROWS
 
 
 def exercise(spark: SparkSession, folder: str) -> None:

@@ -24,11 +24,11 @@ from resources.spark_settings import (
 )
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.contracts import CONTRACTS, LATER_CONTRACTS
-from ticdc_assets.lake.store.json_files import write_json_file
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import open_folder
 from ticdc_assets.safe_text import describe_error, remember_secrets_in
+from ticdc_assets.store.contracts import CONTRACTS, LATER_CONTRACTS
+from ticdc_assets.store.json_files import write_json_file
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import open_folder
 from ticdc_assets.views.status import read_lake_state
 
 _CORRECT = "correct it, or remove it"

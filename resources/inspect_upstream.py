@@ -7,9 +7,9 @@ from resources.upstream import UpstreamDatabase, find_upstream
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso import compose
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.schema.catalog import TableKey, table_key
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.routing import passes_filter
 from ticdc_assets.upstream.ddl_jobs import explain_hidden_jobs
 from ticdc_assets.upstream.snapshot import RowsUnreadable, TableUnreadable, UpstreamRows

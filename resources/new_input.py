@@ -16,9 +16,9 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event, Quarantined, TopicPosition, Watermark
 from ticdc_assets.lake.raw.ingest_folder import may_have_new_files
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.protocols.registry import make_topic_decoder
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.reading import decode_safely
 

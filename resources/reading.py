@@ -9,7 +9,7 @@ from resources.storage import open_sink_folder
 from resources.upstream import find_upstream
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.advance import FolderSource, RecordSource, Source
-from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.store.lake import Lake, LakeSession
 
 
 def open_source(feed: Changefeed, *, accept_gaps: bool = False) -> Source:

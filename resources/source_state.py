@@ -15,8 +15,8 @@ from resources.topic_tail import read_tail
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso import physical_ms
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.protocols.registry import get_ordering
+from ticdc_assets.store.lake import Lake
 from ticdc_assets.views.status import LakeState, SourceState, read_lake_state
 
 _METADATA = "metadata"

@@ -3,8 +3,8 @@
 import threading
 import time
 
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.lock import is_lock_wanted, locked
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.lock import is_lock_wanted, locked
 
 TIMEOUT_SECONDS = 30
 

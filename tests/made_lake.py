@@ -9,9 +9,9 @@ from deltalake import write_deltalake
 
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.events.table_schema import Index
-from ticdc_assets.lake.store.arrow import arrow_schema
-from ticdc_assets.lake.store.contracts import APPLIED, CONTRACTS
-from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.store.arrow import arrow_schema
+from ticdc_assets.store.contracts import APPLIED, CONTRACTS
+from ticdc_assets.store.lake import Lake
 
 
 def schema(database: str, table: str, *columns: str) -> TableSchema:

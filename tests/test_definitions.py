@@ -16,7 +16,7 @@ from ticdc_assets import definitions
 from ticdc_assets.changefeed import changefeed_from_uri, load_changefeeds
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.store.lake import Lake
 
 PROJECT = Path(__file__).resolve().parents[1]
 DECLARED = """

@@ -10,7 +10,10 @@ from ticdc_assets.checks.models import KINDS, ORIGINS, ROLES, STAGES
 from ticdc_assets.events import Op
 from ticdc_assets.events.table_schema import ColumnType
 from ticdc_assets.lake.log.verifications import Verdict
-from ticdc_assets.lake.store.contracts import (
+from ticdc_assets.plan.state import Status
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT
+from ticdc_assets.schema.types.mysql_type import TYPES, map_to_delta_type
+from ticdc_assets.store.contracts import (
     CHANGES,
     CONTRACTS,
     HISTORY,
@@ -18,9 +21,6 @@ from ticdc_assets.lake.store.contracts import (
     RAW_FILES,
     RAW_RECORDS,
 )
-from ticdc_assets.plan.state import Status
-from ticdc_assets.rows.columns import COMMIT_TS, INEXACT
-from ticdc_assets.schema.types.mysql_type import TYPES, map_to_delta_type
 from ticdc_assets.verify.narrowing import What
 
 DOCUMENT = (Path(__file__).parents[1] / "docs" / "lake.md").read_text()

@@ -26,13 +26,13 @@ from ticdc_assets.assets.verification import verification_job
 from ticdc_assets.changefeed import Changefeed, find_declared_changefeeds
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.sensors.alert import alert_sensors
 from ticdc_assets.sensors.checkpoint import checkpoint_sensor, source_resources
 from ticdc_assets.sensors.lag import lag_sensors
 from ticdc_assets.sensors.new_tables import Shown, list_shown, new_tables_sensor
 from ticdc_assets.sensors.schedule import maintenance_schedule, verification_schedule
+from ticdc_assets.store.lake import Lake
 
 log = logging.getLogger("dagster.ticdc")
 

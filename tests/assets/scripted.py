@@ -16,7 +16,7 @@ from resources.deployment import SparkResource
 from ticdc_assets.assets import check_results
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.checks import SnapshotRange
-from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.store.lake import Lake
 
 FEED = changefeed_from_uri("file:///data?protocol=csv", id="f")
 TABLES = [dg.AssetKey(["f", "current", "d", name]) for name in "ab"]

@@ -30,9 +30,9 @@ from ticdc_assets.demo import Simulation, SimulationOptions, SimulationStep, enc
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.log.catalog import table_changes
-from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.naming import CURRENT, table_asset_key
 from ticdc_assets.run import budget
+from ticdc_assets.store.lake import Lake, LakeSession
 
 __all__ = ["spark"]
 

@@ -22,8 +22,8 @@ from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.log.applied_row import AppliedRow
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable, SchemaVersionEntry
 from ticdc_assets.lake.raw.ingest_records import IngestResult
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.run import AdvanceReport
+from ticdc_assets.store.lake import Lake
 
 FEED = replace(
     changefeed_from_uri("file:///data?protocol=csv", id="f"), history=("d.a",), changes=("d.a",)

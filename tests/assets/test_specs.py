@@ -19,7 +19,7 @@ from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.lake.log.applied_row import RowCounts
-from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.store.lake import Lake
 from ticdc_assets.stream.limits import describe_limits
 from ticdc_assets.views.preview import Preview
 

@@ -21,8 +21,8 @@ from ticdc_assets.catalogs import read_registration, register, register_tables
 from ticdc_assets.changefeed.catalog import GlueCatalog
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.stream.problem import Problem
 
 

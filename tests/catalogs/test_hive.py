@@ -19,7 +19,7 @@ from ticdc_assets.catalogs.entry import Catalog, FoundEntry
 from ticdc_assets.changefeed.catalog import HiveCatalog
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.stream.problem import Problem
 
 

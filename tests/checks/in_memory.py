@@ -18,9 +18,9 @@ from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.arrow import make_table
-from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.plan.state import Incarnation, State
+from ticdc_assets.store.arrow import make_table
+from ticdc_assets.store.lake import Lake, LakeSession
 
 SIMPLE = changefeed_from_uri("kafka://h:9092/t?protocol=simple", id="simple")
 FOLDER = changefeed_from_uri(

@@ -25,12 +25,12 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot, write_snapshot
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.naming import layer_asset_key
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.sql import quote_identifier
 from ticdc_assets.stream.problem import CREATE_NOT_SENT
 
 FEED = changefeed_from_uri(

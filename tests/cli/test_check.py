@@ -14,8 +14,8 @@ from tests.made_lake import schema, write_tables
 from tests.servers import HOST, free_port
 from ticdc_assets.cli import check as command
 from ticdc_assets.cli import patience, records
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.lake import Lake
 
 Found = list[dict[str, str | None]]
 Check = Callable[..., tuple[int, Found]]

@@ -20,12 +20,12 @@ from ticdc_assets.cli import dbt
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.events.table_schema import Index
 from ticdc_assets.events.tso import to_datetime
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.naming import CURRENT, table_asset_key
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.reading import PinnedTable, open_lake
 from ticdc_assets.rows.columns import make_delta_name
 from ticdc_assets.safe_text import unescape_markdown
+from ticdc_assets.store.lake import Lake
 from ticdc_assets.views.dbt_sources import DbtSources
 
 FEED = changefeed_from_uri("s3://bucket/prefix?protocol=csv&flush-interval=90s", id="shop")

@@ -21,10 +21,10 @@ from tests.mariadb_server import MariaDb
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import SimulationOptions, encode_truth, prepare
 from ticdc_assets.lake.log.loads import read_loads
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.rows.lines import format_blocks
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import StoredRows
 from ticdc_assets.views.asof import as_of
 
 _TABLES, _ROWS = 4, 300

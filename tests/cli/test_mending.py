@@ -9,10 +9,10 @@ import pytest
 from tests.cli.conftest import Run
 from tests.lake.canal import change, ddl, row, watermark
 from ticdc_assets.lake.apply import task_runs
-from ticdc_assets.lake.store import lock
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store import lock
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.lock import locked
 from ticdc_assets.views import asof
 
 ODD = "ALTER TABLE `d`.`t` FROBNICATE `id`"

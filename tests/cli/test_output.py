@@ -14,8 +14,8 @@ from ticdc_assets.cli.output import say, warn, write_data
 from ticdc_assets.cli.show import format_paths, format_tables, make_table
 from ticdc_assets.events import FilePosition
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.safe_text import escape_control
+from ticdc_assets.store.lake import Lake
 from ticdc_assets.stream.problem import Problem
 from ticdc_assets.views.overview import TableOverview
 

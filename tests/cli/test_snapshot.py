@@ -14,7 +14,7 @@ from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import encode_truth
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.views import export
 from ticdc_assets.views.asof import AsOfView, as_of
 from ticdc_assets.views.export import Exporter

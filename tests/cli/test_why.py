@@ -11,8 +11,8 @@ from tests.lake.canal import FEED, change, ddl, placed, row, watermark
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import encode_truth
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.names import LakeNames
 from ticdc_assets.views.overview import read_schema_versions
 from ticdc_assets.views.row_history import RowHistories

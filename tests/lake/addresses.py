@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, ddl, placed, row, watermark
 from ticdc_assets.lake.advance import RecordSource
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader, open_table
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader, open_table
 
 GONE = None
 # Ids by table; None for a name that is gone.

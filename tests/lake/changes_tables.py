@@ -10,7 +10,7 @@ from tests.lake.versions_at import read_rows
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.views.changes import changes
 
 _OWN = ("_valid_from", "_valid_from_time", "_valid_to", "_valid_to_time", "_operation")

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from resources.spark import get_session
 from tests.lake import shared_java
 from ticdc_assets.lake.apply import table_features
-from ticdc_assets.lake.store.work_size import FEW_ROWS
+from ticdc_assets.store.work_size import FEW_ROWS
 
 
 @pytest.fixture(scope="session")

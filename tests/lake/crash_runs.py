@@ -34,11 +34,11 @@ from ticdc_assets.demo import (
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_table
-from ticdc_assets.lake.store.work_size import FEW_ROWS
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.small_tables import read_table
+from ticdc_assets.store.work_size import FEW_ROWS
 from ticdc_assets.views.asof import as_of
 from ticdc_assets.views.ledger import build_ledger
 

@@ -19,8 +19,8 @@ from ticdc_assets.cli import main
 from ticdc_assets.lake.apply import table_tasks, task_runs, window_work
 from ticdc_assets.lake.events import decode_folder, event_files
 from ticdc_assets.lake.events.event_files import EventFile, write_events
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.workers import run_in_workers
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.workers import run_in_workers
 
 _Done = TypeVar("_Done")
 

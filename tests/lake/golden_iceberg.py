@@ -13,10 +13,10 @@ from tests.lake.readers import list_lines
 from ticdc_assets.lake.iceberg.published import publish_iceberg
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.named_tables import name_tables
-from ticdc_assets.lake.store.delta_log import read_state
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import StoredRows
+from ticdc_assets.store.delta_log import read_state
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import StoredRows
 
 
 def keep_iceberg(lake: LakeSession) -> LakeSession:

@@ -24,13 +24,13 @@ from tests.lake.readers import READERS, list_lines
 from ticdc_assets.cli import engines
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_table
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.plan.state import Incarnation, name_address
 from ticdc_assets.reading import PinnedTable, open_lake
 from ticdc_assets.rows.column_moves import can_widen
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.small_tables import read_table
+from ticdc_assets.store.stored_rows import StoredRows
 from ticdc_assets.views.asof import as_of
 
 _THREADS = 4

@@ -43,10 +43,10 @@ from tests.reference.golden_feeds import (
 from tests.truth import Name, TrueTable, truth
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import AdvanceResult, FolderSource, RecordSource, Source, advance
-from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.protocols.registry import get_ordering
 from ticdc_assets.reference.row_lines import encode_rows
+from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.stream.problem import KEY_ONLY, Problem
 from ticdc_assets.stream.reading import read_topic_events
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker

@@ -15,11 +15,11 @@ from tests.reference.random_upstream import Shown
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events import Event, FilePosition, Watermark
 from ticdc_assets.lake.events.event_rows import Arrival, to_arrow
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.tables import create_tables
-from ticdc_assets.lake.store.writer import LakeWriter
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.tables import create_tables
+from ticdc_assets.store.writer import LakeWriter
 from ticdc_assets.views.asof import AsOfView, as_of
 
 FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="random")

@@ -15,8 +15,8 @@ from tests.lake.addresses import GONE, Shown, need_none
 from tests.lake.canal import FEED, placed, watermark
 from tests.lake.readers import list_lines
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.lake import Lake, LakeSession
 
 
 def open_lake(folder: Path | str, *patterns: str, spark: SparkSession | None = None) -> LakeSession:

@@ -30,10 +30,10 @@ from ticdc_assets.lake.events.decode_topic import TopicDecode
 from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.raw.ingest_folder import ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.small_tables import read_table
-from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.small_tables import read_table
+from ticdc_assets.store.tables import create_tables
 from ticdc_assets.stream.schema_versions import complete_schema_versions
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from tests.lake.canal import FEED as PLAIN
 from tests.lake.canal import change, ddl, placed, row, watermark
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.lake import Lake, LakeSession
 
 ARCHIVE = Path(__file__).with_name("old_lake.tar.xz")
 FEED = replace(PLAIN, history=("d.t",), changes=("d.t",))

@@ -3,9 +3,9 @@
 from zlib import crc32
 
 from tests.reading.printed import print_rows
-from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.reading import PinnedTable
+from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.views.asof import AsOfView
 from ticdc_assets.views.large_tables import format_lines
 

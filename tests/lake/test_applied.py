@@ -12,12 +12,12 @@ from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.log.applied import read_last_snapshot, write_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.arrow import arrow_schema, make_table
-from ticdc_assets.lake.store.contracts import APPLIED
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.writer import LakeWriter
 from ticdc_assets.plan.state import Incarnation, State
+from ticdc_assets.store.arrow import arrow_schema, make_table
+from ticdc_assets.store.contracts import APPLIED
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.writer import LakeWriter
 from ticdc_assets.stream.resolved_ts import WatermarkState
 from ticdc_assets.views.asof import as_of
 

@@ -22,10 +22,10 @@ from ticdc_assets.demo.upstream import Upstream
 from ticdc_assets.lake.advance import AdvanceResult, FolderSource, advance
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.quarantine import list_faults
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.storage_sink.path import DataPath, Layout, TableSchemaPath, parse
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.views import overview
 from ticdc_assets.views.asof import as_of
 from ticdc_assets.views.ledger import build_ledger

@@ -33,8 +33,8 @@ from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.history.update import update_histories
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.rows.table_rows import read_columns
+from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.views.changes import changes
 
 WITH_HISTORY = dataclasses.replace(FEED, history=("shop.*",), changes=("shop.*",))

@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from tests.lake.canal import FEED, ddl, placed, row, watermark
 from tests.lake.reading import read_lines
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.store.contracts import CONTRACTS
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.tables import create_tables
+from ticdc_assets.store.contracts import CONTRACTS
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.tables import create_tables
 from ticdc_assets.views.asof import as_of
 
 SQL = "CREATE TABLE `t` (`id` INT PRIMARY KEY COMMENT 'it''s', `a.b` VARCHAR(20), `c,d` JSON)"

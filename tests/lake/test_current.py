@@ -16,11 +16,11 @@ from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.exact_texts import MAP
-from ticdc_assets.lake.store.delta_log import count_rows
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_delta_columns
 from ticdc_assets.rows.merging import PUT
+from ticdc_assets.store.delta_log import count_rows
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
 
 FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="f")
 SCHEMA = TableSchema(

@@ -22,10 +22,10 @@ from ticdc_assets.lake.events import decode_topic
 from ticdc_assets.lake.events.decode_topic import TopicDecode
 from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.raw import ingest_records
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_table
-from ticdc_assets.lake.store.writer import LakeWriter
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.small_tables import read_table
+from ticdc_assets.store.writer import LakeWriter
 from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 

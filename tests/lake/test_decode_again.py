@@ -20,11 +20,11 @@ from ticdc_assets.lake.apply import quarantined_rows
 from ticdc_assets.lake.events import decode_workers, quarantine
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.quarantine import list_faults
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.views.asof import as_of
 from ticdc_assets.views.ledger import build_ledger
 from ticdc_assets.views.names import LakeNames

@@ -32,12 +32,12 @@ from ticdc_assets.lake.advance import (
 )
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.definitions import read_definitions
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.storage_sink.path import Layout
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.upstream.definition import read_definition
 from ticdc_assets.upstream.snapshot import OpenUpstream, SnapshotTooOld
 from ticdc_assets.views.asof import as_of

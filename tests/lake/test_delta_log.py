@@ -8,10 +8,10 @@ import pytest
 from deltalake import write_deltalake
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.delta_log import count_rows
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import StoredRows
+from ticdc_assets.store.delta_log import count_rows
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import StoredRows
 
 TABLE = "current/t"
 

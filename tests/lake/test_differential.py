@@ -17,11 +17,11 @@ from tests.lake.canal import placed, watermark
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import TableSchema, TopicPosition
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.schema.types.either_moment import EITHER_MOMENT
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.stream.reading import read_topic_events
 from ticdc_assets.views.asof import AsOfView, as_of
 

@@ -16,12 +16,12 @@ from ticdc_assets.lake.apply import current_table, table_features
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.events import quarantine
 from ticdc_assets.lake.events.event_commits import Decoded, EventCommits, select_of_paths
-from ticdc_assets.lake.store import small_tables
-from ticdc_assets.lake.store.arrow import replace_surrogates
-from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_delta_columns
 from ticdc_assets.rows.merging import PUT
 from ticdc_assets.schema.effect import ColumnAdded, ColumnDropped, ColumnRenamed
+from ticdc_assets.store import small_tables
+from ticdc_assets.store.arrow import replace_surrogates
+from ticdc_assets.store.lake import Lake, LakeSession
 
 
 class Words(NamedTuple):

@@ -21,7 +21,7 @@ from tests.lake.golden_runs import (
 from tests.reference.golden_feeds import UNUSABLE, allowed, messages
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.advance import Source
-from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.store.lake import LakeSession
 
 # Objects beside the topic.  The number says how many runs read it before the last one.
 USUAL = [("types/open-protocol-claim-check", 0)]

@@ -30,10 +30,10 @@ from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.apply import task_runs, window_work
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import AlterTable, RenameTables, RenameTo
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.small_tables import read_table
 
 _NO_TABLES = ("view", "sequence")
 _EVER = 1 << 63

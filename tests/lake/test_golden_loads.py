@@ -27,9 +27,9 @@ from tests.truth import truth
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import RecordSource, Source
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.load.load import load_tables
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.ledger import build_ledger
 
 # Every DDL, with a changefeed that begins after the export; and one that was applied before it.

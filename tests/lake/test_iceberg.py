@@ -31,8 +31,8 @@ from ticdc_assets.lake.iceberg.columns import Columns
 from ticdc_assets.lake.iceberg.published import publish_iceberg, read_iceberg_problems
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
-from ticdc_assets.lake.store.delta_log import TableState
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.delta_log import TableState
 
 Rows = list[dict[str, Any]]
 

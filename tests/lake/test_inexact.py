@@ -15,10 +15,10 @@ from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.apply.apply import DecodedBatches, apply
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.reference.model import Model
 from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.rows.columns import INEXACT
+from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.views.asof import as_of
 
 ZERO, PARTIAL, IMPOSSIBLE = "0000-00-00", "2024-00-10", "2024-02-31"

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from tests.lake.intake import Intake
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.lake.raw import ingest_records
-from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.small_tables import read_table
 
 TOPIC = changefeed_from_uri("dump:///d?protocol=open-protocol")
 FOLDER = dataclasses.replace(

@@ -17,10 +17,10 @@ from ticdc_assets.errors import LostRecords
 from ticdc_assets.events import tso
 from ticdc_assets.lake.advance import advance, replay_tables
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.views.asof import as_of
 
 _CREATE = "CREATE TABLE `{}` (`id` INT PRIMARY KEY)"

@@ -11,12 +11,12 @@ from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso_text import describe_ts
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.arrow import arrow_schema
-from ticdc_assets.lake.store.contracts import CONTRACTS
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.state import Incarnation, State, UnknownTable
 from ticdc_assets.schema.catalog import CatalogState, key_of
+from ticdc_assets.store.arrow import arrow_schema
+from ticdc_assets.store.contracts import CONTRACTS
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.names import LakeNames
 from ticdc_assets.views.tables_at import TablesAt
 

@@ -12,11 +12,11 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso import compose
 from ticdc_assets.events.tso_text import describe_ts
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.arrow import arrow_schema
-from ticdc_assets.lake.store.contracts import CONTRACTS
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.state import State
+from ticdc_assets.store.arrow import arrow_schema
+from ticdc_assets.store.contracts import CONTRACTS
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.lake_range import require_in_range
 
 MS = 1795749826123

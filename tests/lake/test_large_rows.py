@@ -17,11 +17,11 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
 from ticdc_assets.lake.events.large_rows import NOT_FOUND, TOO_OLD
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.stream.problem import KEY_ONLY
 from ticdc_assets.upstream.snapshot import OpenUpstream, SnapshotTooOld
 from ticdc_assets.views.asof import as_of

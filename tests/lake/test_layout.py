@@ -19,14 +19,14 @@ from ticdc_assets.changefeed.layout import TableLayout
 from ticdc_assets.lake.advance import AdvanceResult, RecordSource, advance, replay_tables
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.data_files import write_into
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.rows.lines import format_blocks
+from ticdc_assets.store.data_files import write_into
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import StoredRows
 from ticdc_assets.stream.reading import read_topic_events
 from ticdc_assets.views.asof import as_of
 

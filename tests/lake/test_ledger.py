@@ -21,9 +21,9 @@ from ticdc_assets.lake.apply.late_rows import find_late_rows
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_table
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.stream.problem import CREATE_NOT_SENT
 from ticdc_assets.stream.reading import read_folder_events
 from ticdc_assets.views.asof import as_of

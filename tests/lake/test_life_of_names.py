@@ -11,8 +11,8 @@ from tests.lake.addresses import open_lake
 from tests.lake.life_of_names import Contents, Life, Name, read_named
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.apply import table_features
-from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.state import name_address
+from ticdc_assets.store.lake import LakeSession
 
 
 class Reader:

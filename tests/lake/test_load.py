@@ -24,15 +24,15 @@ from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.loads import append_load, read_loads
 from ticdc_assets.lake.maintain import maintain
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_table
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.load import load as load_module
 from ticdc_assets.load import load_table, parts
 from ticdc_assets.load.load import LoadProgress, TableResult, load_tables
 from ticdc_assets.plan.load import Load
 from ticdc_assets.rows.lines import format_blocks
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.small_tables import read_table
+from ticdc_assets.store.stored_rows import StoredRows
 from ticdc_assets.views.asof import as_of
 
 # Types, zero dates, names that need quotes, and a table without a key.

@@ -14,8 +14,8 @@ from ticdc_assets.assets.load import load_job
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.log.loads import find_newest_load, read_loads
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
 
 FEED = changefeed_from_uri("kafka://h:9092/t?protocol=simple", id="shop")
 KEY = Index("PRIMARY", ("id",), unique=True, primary=True)

@@ -24,15 +24,15 @@ from tests.mariadb_server import MariaDb
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.log.loads import read_loads
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.load import load as load_module
 from ticdc_assets.load import upstream_pages, upstream_source
 from ticdc_assets.load.load import TableResult, load_tables
 from ticdc_assets.load.upstream_source import UpstreamSource
 from ticdc_assets.plan.load import Load
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.upstream.snapshot import Pace, Reader, Row, UpstreamSnapshot
 from ticdc_assets.verify.verify import Environment, verify
 from ticdc_assets.views.asof import as_of

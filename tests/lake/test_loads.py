@@ -15,12 +15,12 @@ from ticdc_assets.changefeed import CsvDialect, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.log.loads import choose_load_ts, find_newest_load, read_loads
-from ticdc_assets.lake.store.arrow import arrow_schema, make_table
-from ticdc_assets.lake.store.contracts import EVENTS, LOADS
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.writer import LakeWriter
 from ticdc_assets.load.load import require_loadable
+from ticdc_assets.store.arrow import arrow_schema, make_table
+from ticdc_assets.store.contracts import EVENTS, LOADS
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.writer import LakeWriter
 from ticdc_assets.views.loaded_rows import find_loaded_rows
 from ticdc_assets.views.overview import SchemaVersionRow
 

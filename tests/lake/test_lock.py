@@ -18,14 +18,14 @@ from pyspark.sql import DataFrame, SparkSession
 from resources.spark import describe_failure
 from tests.lock_waiter import LockWaiter
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.last_run import read_last_run
-from ticdc_assets.lake.store.lock import is_lock_wanted, locked
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.last_run import read_last_run
+from ticdc_assets.store.lock import is_lock_wanted, locked
 
 HOLDER = """
 import sys, time
-from ticdc_assets.lake.store.lock import locked
-from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.store.lock import locked
+from ticdc_assets.store.lake import Lake
 with locked(Lake(sys.argv[1], "feed"), "advance"):
     print("locked", flush=True)
     time.sleep(600)

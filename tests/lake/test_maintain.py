@@ -20,12 +20,12 @@ from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.table_features import DELETION_VECTORS
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
-from ticdc_assets.lake.store.contracts import LAYOUT
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_table
-from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.contracts import LAYOUT
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.small_tables import read_table
+from ticdc_assets.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.views.asof import as_of
 
 DAY = 24 * 60 * 60

@@ -21,11 +21,11 @@ from ticdc_assets.lake.apply import table_features, table_tasks
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.table_errors import find_pause_reason
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.data_files import WrittenFile, write_data_file
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.data_files import WrittenFile, write_data_file
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.asof import as_of
 from ticdc_assets.views.preview import PreviewedTable, preview_tables
 

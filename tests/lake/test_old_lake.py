@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from tests.lake.old_lake import FEED, LAST, WINDOWS, send, unpack
 from ticdc_assets.lake.advance import advance, replay_tables
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.plan.replay import ReplayRequest
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.views.asof import as_of
 
 BORN = '"born":"2024-02-29"'

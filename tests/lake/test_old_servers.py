@@ -10,7 +10,7 @@ from resources.storage import open_sink_folder
 from tests.lake.reading import read_lines
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.lake.advance import FolderSource, advance
-from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.views.asof import as_of
 
 TS = 437752935075545091

@@ -15,10 +15,10 @@ from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.verifications import Results, TableVerification, Verdict
 from ticdc_assets.lake.quarantine import list_faults
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.load.load import load_tables
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.ledger import build_ledger
 
 

@@ -17,10 +17,10 @@ from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.lake.publish import publish
-from ticdc_assets.lake.store.address_log import AddressCommit
-from ticdc_assets.lake.store.lake import Lake, LakeSession, find_folder
 from ticdc_assets.plan.state import name_address
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.address_log import AddressCommit
+from ticdc_assets.store.lake import Lake, LakeSession, find_folder
 
 
 def watch_commits(monkeypatch: pytest.MonkeyPatch, look: Callable[[AddressCommit], None]) -> None:

@@ -40,12 +40,12 @@ from ticdc_assets.lake.apply.window import prepare_window
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.publish import publish
-from ticdc_assets.lake.store.delta_log import read_newest_state
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.plan.state import name_address
 from ticdc_assets.rows.lines import format_blocks, format_columns
+from ticdc_assets.store.delta_log import read_newest_state
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import StoredRows
 from ticdc_assets.views.table_rows import ComputedTables, KeptTables, StoredTables
 
 

@@ -10,8 +10,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.fs import DeltaStorageHandler
 
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader
 
 TABLE = "events"
 CONDITIONS = (

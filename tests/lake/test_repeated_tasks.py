@@ -18,7 +18,7 @@ from ticdc_assets.lake.apply import table_features, window_work
 from ticdc_assets.lake.apply.table_commits import commit_table
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.store.reader import LakeReader
 
 
 @pytest.mark.slow

@@ -29,15 +29,15 @@ from ticdc_assets.events import (
 from ticdc_assets.events.row_image import dump, load
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_table
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.rows.images import ImageReader, Images
 from ticdc_assets.rows.left_out import find_mismatches
 from ticdc_assets.schema.types.mysql_type import parse_type
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.small_tables import read_table
+from ticdc_assets.store.stored_rows import StoredRows
 from ticdc_assets.stream.reading import read_topic_events
 from ticdc_assets.verify.sampled_rows import SampleVerifier
 from ticdc_assets.views.asof import as_of

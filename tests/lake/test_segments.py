@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from tests.lake.canal import FEED, ddl, placed, watermark
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.apply import table_features
-from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.views.asof import as_of
 
 _Row = Mapping[str, str]

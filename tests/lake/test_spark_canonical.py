@@ -13,12 +13,12 @@ from tests.rows.texts import CASES
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.events.row_image import EITHER
-from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_delta_columns
 from ticdc_assets.rows.table_rows import Rows
 from ticdc_assets.schema.types.mysql_type import parse_type
 from ticdc_assets.schema.types.value_reader import make_reader
 from ticdc_assets.schema.types.value_writer import make_writer
+from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.verify.canonical import ComparedColumn, hash_values, make_canonical
 from ticdc_assets.verify.lake_hashes import write_canonical, write_hash
 from ticdc_assets.verify.side import Comparison, Span

@@ -8,13 +8,13 @@ import pytest
 from tests.made_lake import schema, write_snapshot, write_tables
 from ticdc_assets.events.tso import compose
 from ticdc_assets.events.written import write_json
-from ticdc_assets.lake.store.arrow import arrow_schema, make_table
-from ticdc_assets.lake.store.contracts import QUARANTINE
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.lock import locked
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.writer import LakeWriter
 from ticdc_assets.plan.state import State, UnknownTable
+from ticdc_assets.store.arrow import arrow_schema, make_table
+from ticdc_assets.store.contracts import QUARANTINE
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.lock import locked
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.writer import LakeWriter
 from ticdc_assets.views.status import (
     LakeState,
     SourceState,

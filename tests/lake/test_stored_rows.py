@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.deletion_vector import read_deleted_rows
-from ticdc_assets.lake.store.delta_log import DeletionVector
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.reading.files import StoredTable
+from ticdc_assets.store.deletion_vector import read_deleted_rows
+from ticdc_assets.store.delta_log import DeletionVector
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import StoredRows
 
 FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="f")
 FEATURES = {

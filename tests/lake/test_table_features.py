@@ -18,12 +18,12 @@ from ticdc_assets.lake.apply import table_features, window_work
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.table_tasks import TableDone
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.address_log import AddressLog, write_commit
-from ticdc_assets.lake.store.delta_log import read_state
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverted, ColumnRenamed
+from ticdc_assets.store.address_log import AddressLog, write_commit
+from ticdc_assets.store.delta_log import read_state
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.asof import as_of
 
 ID = Column("id", ColumnType("int"), nullable=False)

@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.lake.store import contracts
-from ticdc_assets.lake.store.arrow import arrow_schema
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.tables import create_tables
+from ticdc_assets.store import contracts
+from ticdc_assets.store.arrow import arrow_schema
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.tables import create_tables
 
 pytestmark = pytest.mark.any_spark
 

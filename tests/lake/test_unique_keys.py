@@ -10,9 +10,9 @@ from tests.lake.canal import placed
 from tests.lake.reading import read_lines
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.reference.replay import ModelReplay
+from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.stream.reading import read_topic_events
 from ticdc_assets.views.asof import as_of
 

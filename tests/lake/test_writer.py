@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows, read_last_stage_commit
-from ticdc_assets.lake.store.writer import ConcurrentCommit, LakeWriter, is_writable
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stage_commits import StageMark, commit_rows, read_last_stage_commit
+from ticdc_assets.store.writer import ConcurrentCommit, LakeWriter, is_writable
 
 ROWS = pa.schema([("name", pa.string()), ("number", pa.int64())])
 HOSTILE = ["a", "'", "''", "\\", "\\'", '"', "`", "%", "_", "' OR '1' = '1", "--", "\n", "表", "👍"]

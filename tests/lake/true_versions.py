@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.lake.golden_runs import GoldenLake, compare_with_model
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.rows.lines import format_blocks
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import StoredRows
 from ticdc_assets.views.asof import as_of
 
 # What takes a table to the next version without rows of it: it states nothing.

@@ -22,9 +22,6 @@ from ticdc_assets.lake.log.applied import write_snapshot
 from ticdc_assets.lake.log.schema_history import write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.log.verifications import TableVerification
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.rows.columns import list_delta_columns, list_stored_columns
 from ticdc_assets.rows.images import ImageReader, Images
@@ -35,6 +32,9 @@ from ticdc_assets.schema.ddl.columns import resolve_column
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import CreateTable
 from ticdc_assets.schema.types.mysql_type import describe
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.tables import create_tables
 from ticdc_assets.upstream.sql import quote
 from ticdc_assets.verify.verify import Environment, verify
 

@@ -13,13 +13,13 @@ from ticdc_assets.lake.history.change_rows import take_over_images
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.history.rows import Block, read_versions, take_over
-from ticdc_assets.lake.store.contracts import IMAGES, OPERATION, VALID_FROM, VALID_TO
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.rows.columns import list_stored_columns
 from ticdc_assets.rows.stored import Stored, read_stored
 from ticdc_assets.schema.types.row import RowWriter
+from ticdc_assets.store.contracts import IMAGES, OPERATION, VALID_FROM, VALID_TO
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import StoredRows
 
 # The ts of a version that is open.
 _NEVER = (1 << 63) - 1

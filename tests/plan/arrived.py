@@ -17,13 +17,13 @@ from ticdc_assets.events import (
     TopicPosition,
     Watermark,
 )
-from ticdc_assets.lake.store.contracts import EVENT_IDENTITY
 from ticdc_assets.plan.ddl_cuts import DdlCuts
 from ticdc_assets.plan.replay import Arrivals, LateRows, stated_tables
 from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
 from ticdc_assets.plan.state import State, ddl_name
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.inference import sort_observed_columns, statement_order
+from ticdc_assets.store.contracts import EVENT_IDENTITY
 from ticdc_assets.stream.ordering import OrderKey, Phase
 
 GroupKey = tuple[object, ...]

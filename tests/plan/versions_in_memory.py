@@ -21,7 +21,6 @@ from ticdc_assets.lake.history.rows import (
     read_versions,
     take_over,
 )
-from ticdc_assets.lake.store.contracts import HISTORY
 from ticdc_assets.plan.plan import Plan
 from ticdc_assets.plan.state import State
 from ticdc_assets.plan.steps import SchemaVersion, TableWork
@@ -37,6 +36,7 @@ from ticdc_assets.rows.versions import (
     list_schemas,
     list_versions,
 )
+from ticdc_assets.store.contracts import HISTORY
 
 _Change = tuple[int, tuple[tuple[str, str], ...]]
 

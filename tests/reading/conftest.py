@@ -10,7 +10,7 @@ from resources.reading import open_source
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.demo import Simulation, SimulationOptions, encode_truth, prepare
 from ticdc_assets.lake.advance import advance
-from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.store.lake import Lake, LakeSession
 
 
 def _never() -> None:

@@ -6,11 +6,11 @@ from deltalake import write_deltalake
 
 from tests.hostile_names import NAMES
 from tests.made_lake import schema, write_snapshot, write_tables
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.reading import PinnedLake, open_lake
 from ticdc_assets.rows.columns import make_row_schema
 from ticdc_assets.schema.catalog import key_of
+from ticdc_assets.store.lake import Lake
 
 FIRST, LAST = 470745045728493568, 470745045728493569
 NAMED = [("d", "twice.x"), ("d.twice", "x"), *(("d", name) for name in NAMES if name != "\ud800")]

@@ -15,7 +15,7 @@ from tests.servers import HOST
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.changefeed.upstream import Upstream
-from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.store.lake import Lake
 from ticdc_assets.upstream.snapshot import Row, RowsUnreadable
 
 FEED = changefeed_from_uri("file:///x?protocol=csv", id="shop")

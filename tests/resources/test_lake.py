@@ -8,9 +8,9 @@ import pytest
 
 from resources.lake import get_lake_root, make_absolute
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.writer import LakeWriter
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.writer import LakeWriter
 
 ODD = [*map(chr, range(1, 128)), "%41", "%zz", "..", "ä", "e\u0301", "表", "\u0085", "\u200b", "😀"]
 ODD.remove("/")

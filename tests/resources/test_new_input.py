@@ -15,10 +15,10 @@ from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import LostRecords
 from ticdc_assets.events import FilePosition, Quarantined
 from ticdc_assets.lake.raw import ingest_folder
-from ticdc_assets.lake.store.arrow import make_table
-from ticdc_assets.lake.store.contracts import CONTRACTS, RAW_FILES
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.arrow import make_table
+from ticdc_assets.store.contracts import CONTRACTS, RAW_FILES
+from ticdc_assets.store.lake import Lake
 from ticdc_assets.stream.offsets import ReadOffsets
 
 TS = 470628459884838913

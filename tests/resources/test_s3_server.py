@@ -37,17 +37,17 @@ from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.iceberg import publish as publishing
 from ticdc_assets.lake.iceberg.published import remove_old_iceberg
-from ticdc_assets.lake.store.delta_log import count_rows
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.last_run import read_last_run
-from ticdc_assets.lake.store.lock import is_lock_wanted, locked
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
-from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.lake.store.writer import ConcurrentCommit, LakeWriter
 from ticdc_assets.naming import identifier
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.reading import open_lake
+from ticdc_assets.store.delta_log import count_rows
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.last_run import read_last_run
+from ticdc_assets.store.lock import is_lock_wanted, locked
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stage_commits import StageMark, commit_rows
+from ticdc_assets.store.stored_rows import StoredRows
+from ticdc_assets.store.writer import ConcurrentCommit, LakeWriter
 from ticdc_assets.views.export import Exporter
 
 DATASET = "types/storage-csv-full"

@@ -19,11 +19,11 @@ from tests.servers import HOST, free_port
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso import compose
-from ticdc_assets.lake.store.arrow import arrow_schema
-from ticdc_assets.lake.store.contracts import EVENTS, RAW_FILES
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.writer import LakeWriter
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.arrow import arrow_schema
+from ticdc_assets.store.contracts import EVENTS, RAW_FILES
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.writer import LakeWriter
 from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.resolved_ts import WatermarkState
 from ticdc_assets.stream.topic_ranges import OffsetRange, PartitionEnds, TopicEnds

@@ -11,9 +11,9 @@ from tests.lock_waiter import LockWaiter
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.lake.log.applied_row import AppliedRow
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.run import RunBudget, budget
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.lock import locked
 
 T1, T2, T3 = (470628459884838913 + (n << 30) for n in range(3))
 

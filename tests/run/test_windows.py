@@ -15,9 +15,6 @@ from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.raw.ingest_records import IngestResult
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.run import (
@@ -29,6 +26,9 @@ from ticdc_assets.run import (
     windows,
 )
 from ticdc_assets.schema.catalog import key_of
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.tables import create_tables
 from ticdc_assets.stream.problem import Problem
 from ticdc_assets.views.names import LakeNames
 

@@ -11,12 +11,12 @@ from tests.sensors.world import T1, T2, T3, World, job
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.arrow import arrow_schema, make_table
-from ticdc_assets.lake.store.contracts import LOADS
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.writer import LakeWriter
 from ticdc_assets.sensors import checkpoint
 from ticdc_assets.sensors.checkpoint import CHECKPOINT_TAG, checkpoint_sensor
+from ticdc_assets.store.arrow import arrow_schema, make_table
+from ticdc_assets.store.contracts import LOADS
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.writer import LakeWriter
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from tests.made_lake import write_snapshot
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso import compose
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.sensors import lag
 from ticdc_assets.sensors.lag import lag_sensors
+from ticdc_assets.store.lake import Lake
 
 HOUR = 3600.0
 

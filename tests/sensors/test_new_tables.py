@@ -9,7 +9,7 @@ from dagster._core.remote_origin import CodeLocationOrigin, GrpcServerCodeLocati
 from tests.made_lake import schema, write_snapshot, write_tables
 from ticdc_assets import definitions
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.store.lake import Lake
 
 SERVER = GrpcServerCodeLocationOrigin(host="localhost", port=1)
 SAME = "the graph shows the tables as they are"

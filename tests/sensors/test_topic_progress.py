@@ -18,11 +18,11 @@ from tests.servers import HOST, free_port
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events.tso import compose
-from ticdc_assets.lake.store.arrow import make_table
-from ticdc_assets.lake.store.contracts import CONTRACTS
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.sensors.checkpoint import CHECKPOINT_TAG, checkpoint_sensor
+from ticdc_assets.store.arrow import make_table
+from ticdc_assets.store.contracts import CONTRACTS
+from ticdc_assets.store.lake import Lake
 
 
 @dg.job

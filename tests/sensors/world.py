@@ -9,8 +9,8 @@ from resources.deployment import LakeResource
 from tests.made_lake import write_snapshot
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.sensors.checkpoint import CHECKPOINT_TAG, checkpoint_sensor
+from ticdc_assets.store.lake import Lake
 
 T1, T2, T3 = (470628459884838913 + (n << 30) for n in range(3))
 

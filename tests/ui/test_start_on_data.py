@@ -22,7 +22,7 @@ from tests.lake.canal import change, watermark
 from tests.mariadb_server import MariaDb
 from tests.servers import free_port
 from tests.ui.browser import Page, browser, wait_until_up
-from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.store.lake import Lake
 
 # Seconds to wait for a run: each starts Spark.
 RUN = 150

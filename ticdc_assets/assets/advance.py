@@ -21,10 +21,6 @@ from ticdc_assets.checks import SnapshotRange, check_specs
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.catalog import LakeCatalog
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.lock import locked
-from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
-from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.naming import identifier, layer_asset_key, output_name, table_asset_key
 from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.run import (
@@ -35,6 +31,10 @@ from ticdc_assets.run import (
     read_reported_catalog,
 )
 from ticdc_assets.safe_text import redacted_errors
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.lock import locked
+from ticdc_assets.store.reader import MANY_ROWS, LakeReader
+from ticdc_assets.store.work_size import sized_for
 from ticdc_assets.views.stream_limits import describe_lake_limits
 
 # The tag that says which changefeed a run belongs to: sensors, the run queue and alerts use it.

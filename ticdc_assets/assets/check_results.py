@@ -12,7 +12,7 @@ import dagster as dg
 
 from ticdc_assets.checks import EQUALS_UPSTREAM, SnapshotRange, evaluate_checks
 from ticdc_assets.checks.equality import evaluate_newest_verifications
-from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.store.lake import LakeSession
 
 # What the op of an asset and the op of a job offer alike.
 RunContext = dg.AssetExecutionContext | dg.OpExecutionContext

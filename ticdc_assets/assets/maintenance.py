@@ -7,10 +7,10 @@ from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.maintain import check_days, maintain
-from ticdc_assets.lake.store.lock import locked
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.naming import identifier
 from ticdc_assets.safe_text import redacted_errors
+from ticdc_assets.store.lock import locked
+from ticdc_assets.store.reader import LakeReader
 
 
 class Maintenance(dg.Config):

@@ -12,11 +12,11 @@ from ticdc_assets.assets.check_results import RunContext
 from ticdc_assets.assets.specs import LAYER_UPSTREAM, list_versions_layers
 from ticdc_assets.lake.history.marks import find_shown_version
 from ticdc_assets.lake.log.catalog import LakeTable, TableChange
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.naming import layer_asset_key, table_asset_key
 from ticdc_assets.run import AdvanceReport, RunReport, preview_changed_tables
 from ticdc_assets.safe_text import escape_control
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.preview import Preview
 
 DagsterEvents = Iterator[

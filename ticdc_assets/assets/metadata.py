@@ -24,11 +24,11 @@ from ticdc_assets.lake.log.catalog import (
     SchemaVersionEntry,
     TableChange,
 )
-from ticdc_assets.lake.store.delta_log import count_rows
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.rows.columns import INEXACT
 from ticdc_assets.run import AdvanceReport, LastReport, RunReport
 from ticdc_assets.safe_text import escape_markdown
+from ticdc_assets.store.delta_log import count_rows
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.preview import Preview
 
 Metadata = dict[str, Any]

@@ -16,11 +16,11 @@ from ticdc_assets.assets.check_results import evaluate_run_checks
 from ticdc_assets.assets.materialize import DagsterEvents, GraphAssets, Materializer
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import SnapshotRange
-from ticdc_assets.lake.store.lock import locked
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.naming import identifier
 from ticdc_assets.run import RunReport, find_tables, rebuild_tables
 from ticdc_assets.safe_text import redacted_errors
+from ticdc_assets.store.lock import locked
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.names import LakeNames
 
 

@@ -15,7 +15,6 @@ from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.naming import layer_asset_key, table_asset_key
 from ticdc_assets.plan.layout import choose_layout
 from ticdc_assets.rows.columns import (
@@ -26,6 +25,7 @@ from ticdc_assets.rows.columns import (
     list_delta_columns,
 )
 from ticdc_assets.safe_text import escape_markdown
+from ticdc_assets.store.lake import Lake
 from ticdc_assets.stream.limits import describe_limits
 
 STORAGE_KIND = "deltalake"

@@ -15,9 +15,9 @@ from resources.upstream import find_upstream
 from ticdc_assets.assets.check_results import note_failure
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks.equality import make_equality_evaluation
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.naming import identifier
 from ticdc_assets.safe_text import redacted_errors
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.verify.verify import Environment, verify
 
 

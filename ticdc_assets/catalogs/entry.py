@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 from ticdc_assets.errors import CatalogError
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.publish import describe_address
-from ticdc_assets.lake.store.delta_log import TableState
+from ticdc_assets.lake.log.named_tables import describe_address
 from ticdc_assets.rows.columns import (
     list_comments,
 )
+from ticdc_assets.store.delta_log import TableState
 
 # The property that says whose an entry is.
 OWNER = "ticdc.changefeed"

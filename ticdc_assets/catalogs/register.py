@@ -21,10 +21,10 @@ from ticdc_assets.errors import CatalogDown, CatalogError, ConfigError
 from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.log.named_tables import NamedTable, name_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.delta_log import read_newest_state
-from ticdc_assets.lake.store.json_files import read_json_file, write_json_file
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader, create_folder, open_folder
+from ticdc_assets.store.delta_log import read_newest_state
+from ticdc_assets.store.json_files import read_json_file, write_json_file
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader, create_folder, open_folder
 from ticdc_assets.stream.problem import Problem
 
 _FOLDER = "current"

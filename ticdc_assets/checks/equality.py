@@ -10,9 +10,9 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks.results import format_cell
 from ticdc_assets.checks.specs import EQUALS_UPSTREAM
 from ticdc_assets.lake.log.verifications import Results, TableVerification
-from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.naming import table_asset_key
 from ticdc_assets.safe_text import escape_markdown
+from ticdc_assets.store.lake import LakeSession
 
 _MOST_CHARACTERS = 2000
 _SAMPLE_ROWS = 10

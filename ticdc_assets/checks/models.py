@@ -14,9 +14,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Op, Ordering
-from ticdc_assets.lake.store.arrow import arrow_schema
-from ticdc_assets.lake.store.contracts import CONTRACTS, RAW_FILES, RAW_RECORDS
 from ticdc_assets.plan.state import ShownStatus
+from ticdc_assets.store.arrow import arrow_schema
+from ticdc_assets.store.contracts import CONTRACTS, RAW_FILES, RAW_RECORDS
 
 KINDS = ("row", "ddl", "bootstrap", "watermark", "quarantined", "file", "batch")
 ROLES = ("data", "changed data", "schema", "changed schema", "same schema", "metadata", "stray")

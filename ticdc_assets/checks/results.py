@@ -14,8 +14,8 @@ from pyspark.sql import Row
 
 from ticdc_assets.checks import models
 from ticdc_assets.checks.invariants import CheckContext, KnownRows, NotEvaluated, Result, Severity
-from ticdc_assets.lake.store.small_tables import read_schema
 from ticdc_assets.safe_text import escape_markdown
+from ticdc_assets.store.small_tables import read_schema
 
 SAMPLE_ROWS = 10
 _CELL_CHARS = 500

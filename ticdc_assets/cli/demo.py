@@ -24,9 +24,9 @@ from ticdc_assets.cli.show import format_tables, make_table
 from ticdc_assets.demo import Simulation, SimulationOptions, encode_truth, prepare
 from ticdc_assets.lake.advance import AdvanceResult, advance
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.lock import locked
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.lock import locked
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views import overview
 from ticdc_assets.views.asof import AsOfView, as_of
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ticdc_assets.lake.store.sql import (
+from ticdc_assets.store.sql import (
     quote_identifier,
     quote_standard_name,
     quote_standard_text,

@@ -28,12 +28,12 @@ from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.maintain import check_days
 from ticdc_assets.lake.maintain import maintain as maintain_lake
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.lock import locked
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.plan.state import DdlName, Incarnation
 from ticdc_assets.plan.waits import describe_waits
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.lock import locked
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.problem import Problem
 from ticdc_assets.views.names import LakeNames
 from ticdc_assets.views.overview import find_blocking_ddl

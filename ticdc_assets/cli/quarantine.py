@@ -7,7 +7,7 @@ from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.output import print_records, say, warn
 from ticdc_assets.cli.source import format_command, open_names
 from ticdc_assets.lake.quarantine import Fault, list_faults, select_of_table
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.problem import describe_place
 
 

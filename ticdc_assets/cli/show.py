@@ -18,10 +18,10 @@ from ticdc_assets.cli.table_files import write_tables
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.duration import format_seconds
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.safe_text import escape_control, quote_given
+from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.views import overview
 from ticdc_assets.views.asof import AsOfView, as_of
 from ticdc_assets.views.lake_range import require_in_range

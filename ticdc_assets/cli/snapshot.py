@@ -11,8 +11,8 @@ from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.source import open_names
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.applied_files import find_base
-from ticdc_assets.lake.store.reader import format_uri
 from ticdc_assets.safe_text import escape_control
+from ticdc_assets.store.reader import format_uri
 from ticdc_assets.views.asof import as_of
 from ticdc_assets.views.export import ExportedTable, Exporter
 from ticdc_assets.views.lake_range import require_in_range

@@ -17,9 +17,9 @@ from ticdc_assets.changefeed import (
 from ticdc_assets.changefeed.sink_uri import nearest
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.safe_text import join_for_shell, quote_given
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 from ticdc_assets.stream.recognition import recognize_folder, recognize_topic

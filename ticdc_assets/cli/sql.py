@@ -8,9 +8,9 @@ from ticdc_assets.cli.output import write_data
 from ticdc_assets.cli.show import select_tables
 from ticdc_assets.cli.source import open_names
 from ticdc_assets.cli.statements import ListedTable, write_statements
-from ticdc_assets.lake.store.delta_log import read_newest_state
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.state import name_address
+from ticdc_assets.store.delta_log import read_newest_state
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views import overview
 
 _AT_ONCE = 8

@@ -11,10 +11,10 @@ from functools import partial
 
 from ticdc_assets.cli.engines import ENGINES, FEATURES, READERS, Engine, Reads
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.arrow import replace_surrogates
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.plan.state import name_address
 from ticdc_assets.safe_text import quote_given
+from ticdc_assets.store.arrow import replace_surrogates
+from ticdc_assets.store.lake import Lake
 
 _SPECIAL = re.compile(r"[^\w .,:/@+=()-]")
 _AZURE = re.compile(r"(?P<container>[^@/]+)@(?P<account>[^./]+)\.dfs\.(?P<host>[^/]+)")

@@ -16,7 +16,7 @@ from ticdc_assets.cli.output import print_records, warn
 from ticdc_assets.cli.patience import PATIENCE, end_command
 from ticdc_assets.cli.source import find_changefeeds, format_command
 from ticdc_assets.events.duration import format_seconds
-from ticdc_assets.lake.store.last_run import LastRun
+from ticdc_assets.store.last_run import LastRun
 from ticdc_assets.views.status import LakeState, SourceState, judge
 
 _HEAD = (

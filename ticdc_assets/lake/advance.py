@@ -22,13 +22,13 @@ from ticdc_assets.lake.publish import publish
 from ticdc_assets.lake.quarantine import list_faults
 from ticdc_assets.lake.raw.ingest_folder import SourceFolder, ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
-from ticdc_assets.lake.store.tables import create_tables
-from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.payload import PayloadStore
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import MANY_ROWS, LakeReader
+from ticdc_assets.store.tables import create_tables
+from ticdc_assets.store.work_size import sized_for
 from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.problem import Problem
 from ticdc_assets.upstream.snapshot import OpenUpstream

@@ -34,13 +34,13 @@ from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.lake.log.schema_history import write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.publish import publish, remove_old_copies
-from ticdc_assets.lake.store.address_log import COPIES
-from ticdc_assets.lake.store.contracts import CONTRACTS, LATER_CONTRACTS, LAYOUT
-from ticdc_assets.lake.store.lake import LakeSession, find_folder
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.sql import quote_identifier
-from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 from ticdc_assets.plan.load import is_loaded
+from ticdc_assets.store.address_log import COPIES
+from ticdc_assets.store.contracts import CONTRACTS, LATER_CONTRACTS, LAYOUT
+from ticdc_assets.store.lake import LakeSession, find_folder
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.sql import quote_identifier
+from ticdc_assets.store.writer import LakeWriter, is_writable
 
 # Below this Delta itself raises an error: VACUUM could remove files that a long run is writing.
 MIN_RETAIN_DAYS = 7

@@ -22,24 +22,25 @@ from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.named_tables import (
     NamedTable,
+    describe_address,
     describe_named,
     find_true_ts,
     name_tables,
 )
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.address_log import (
+from ticdc_assets.rows.columns import choose_delta_names, list_stored_columns
+from ticdc_assets.store.address_log import (
     COPIES,
     AddressCommit,
     AddressLog,
     write_commit,
 )
-from ticdc_assets.lake.store.arrow import replace_surrogates
-from ticdc_assets.lake.store.delta_log import read_state
-from ticdc_assets.lake.store.json_files import read_json_file, write_json_file
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.not_null import state_not_null
-from ticdc_assets.lake.store.reader import LakeReader, create_folder
-from ticdc_assets.rows.columns import choose_delta_names, list_stored_columns
+from ticdc_assets.store.arrow import replace_surrogates
+from ticdc_assets.store.delta_log import read_state
+from ticdc_assets.store.json_files import read_json_file, write_json_file
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.not_null import state_not_null
+from ticdc_assets.store.reader import LakeReader, create_folder
 
 _FOLDER = "current"
 _DONE_FILE = "published.json"
@@ -167,10 +168,3 @@ def _choose_not_null(feed: Changefeed, schema: TableSchema) -> list[str] | None:
         return None
     names = choose_delta_names(schema)
     return [names[column.name] for column in list_stored_columns(schema) if not column.nullable]
-
-
-def describe_address(schema: TableSchema, changefeed: str) -> str:
-    """Say what is at the address of a table: its description there, and in catalogs."""
-    text = f"{schema.database}.{schema.table} of TiDB, by changefeed {changefeed}"
-    described: str = replace_surrogates(f"{text}: {schema.comment}" if schema.comment else text)
-    return described

@@ -20,7 +20,7 @@ from ticdc_assets.lake.log.applied_files import find_newest_id, read_snapshot
 from ticdc_assets.lake.log.names import read_names
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.log.verifications import Results
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.problem import Problem
 
 _OPEN = "is_open"

@@ -14,9 +14,6 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.table_errors import TABLE_ERRORS, find_pause_reason
 from ticdc_assets.lake.log.applied_files import find_newest_id, read_snapshot
 from ticdc_assets.lake.log.loads import append_load, choose_load_ts, read_loads
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.load.load_table import TableLoader
 from ticdc_assets.load.source import LoadSource, TableSource
 from ticdc_assets.plan.load import Load, name_loaded_incarnation
@@ -24,6 +21,9 @@ from ticdc_assets.protocols.registry import get_ordering
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.schema.catalog import TableKey, key_of
 from ticdc_assets.schema.types.mysql_type import require_known_types
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.tables import create_tables
 from ticdc_assets.stream.routing import passes_filter
 from ticdc_assets.stream.rules import make_rules
 from ticdc_assets.upstream.snapshot import UpstreamError

@@ -12,17 +12,17 @@ from deltalake import CommitProperties
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.spark_commits import commit_new
 from ticdc_assets.lake.apply.table_tasks import TableDone
-from ticdc_assets.lake.store.arrow import replace_surrogates
-from ticdc_assets.lake.store.data_files import WrittenFile
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.sql import quote_literal
-from ticdc_assets.lake.store.workers import run_in_workers
-from ticdc_assets.lake.store.writer import LakeWriter
 from ticdc_assets.load.loaded_files import STAGE, LoadedRows, RowWriter
 from ticdc_assets.load.read_ahead import read_ahead
 from ticdc_assets.load.source import Portion, TableSource
 from ticdc_assets.plan.load import name_loaded_incarnation
+from ticdc_assets.store.arrow import replace_surrogates
+from ticdc_assets.store.data_files import WrittenFile
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.sql import quote_literal
+from ticdc_assets.store.workers import run_in_workers
+from ticdc_assets.store.writer import LakeWriter
 
 # This process reads fewer bytes itself.
 _FEW_BYTES = 4 << 20

@@ -13,15 +13,15 @@ from ticdc_assets.errors import CONTENT_ERRORS, InvalidValue, MalformedMessage
 from ticdc_assets.errors import describe_content_error as describe
 from ticdc_assets.events import TableSchema, row_image
 from ticdc_assets.events.escaped_text import unescape_text
-from ticdc_assets.lake.store.arrow import arrow_schema, replace_surrogates
-from ticdc_assets.lake.store.contracts import QUARANTINE
-from ticdc_assets.lake.store.data_files import WrittenFile, write_data_file
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.rows.columns import INEXACT, list_stored_columns
 from ticdc_assets.rows.loading import RowTyper
 from ticdc_assets.rows.table_rows import write_table
 from ticdc_assets.schema.types.either_moment import check_identity
 from ticdc_assets.schema.types.row import RowReader
+from ticdc_assets.store.arrow import arrow_schema, replace_surrogates
+from ticdc_assets.store.contracts import QUARANTINE
+from ticdc_assets.store.data_files import WrittenFile, write_data_file
+from ticdc_assets.store.lake import Lake
 
 STAGE = "load"
 # A data file has about as many rows, or bytes in memory.

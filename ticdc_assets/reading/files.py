@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ticdc_assets.lake.store.sql import quote_standard_name
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.reading.rows import ReadableRows
 from ticdc_assets.rows.columns import COMMIT_TS, fold_case
+from ticdc_assets.store.sql import quote_standard_name
+from ticdc_assets.store.stored_rows import StoredRows
 
 if TYPE_CHECKING:
     import duckdb

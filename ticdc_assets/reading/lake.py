@@ -18,12 +18,12 @@ from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.tso_text import describe_ts, from_datetime, parse_tso
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot, read_snapshot_names
 from ticdc_assets.lake.log.snapshot import list_valid_snapshots
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader, open_folder
 from ticdc_assets.reading.faults import naming_parameters
 from ticdc_assets.reading.moment import Dated
 from ticdc_assets.reading.table import PinnedTable
 from ticdc_assets.safe_text import quote_given
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeNotFound, LakeReader, open_folder
 from ticdc_assets.views.asof import AsOfView, as_of
 from ticdc_assets.views.lake_range import require_in_range
 from ticdc_assets.views.names import LakeNames

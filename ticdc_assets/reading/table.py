@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso_text import describe_ts
-from ticdc_assets.lake.store.reader import LakeReader, format_uri
 from ticdc_assets.plan.state import Incarnation, ShownStatus
 from ticdc_assets.reading.description import TableDescription, describe_table
 from ticdc_assets.reading.faults import naming_parameters
@@ -19,6 +18,7 @@ from ticdc_assets.reading.versions import PinnedVersions, open_versions
 from ticdc_assets.rows.columns import make_row_schema
 from ticdc_assets.rows.table_rows import write_table
 from ticdc_assets.safe_text import escape_control
+from ticdc_assets.store.reader import LakeReader, format_uri
 from ticdc_assets.views.asof import AsOfView
 from ticdc_assets.views.overview import SchemaVersionRow, read_schema_versions
 

@@ -13,10 +13,10 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso_text import describe_ts
 from ticdc_assets.lake.history.marks import UpdateMark, find_marked_version
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot, read_snapshot_names
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.reading.rows import ReadableRows
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import StoredRows
 
 Kind = Literal["history", "changes"]
 

@@ -17,8 +17,8 @@ from resources.new_input import may_have_input
 from resources.source import read_checkpoint, read_topic_ends
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.log.catalog import LakeCatalog
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.lock import is_lock_wanted
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.lock import is_lock_wanted
 
 # A run starts no further window after this many seconds, nor if it first had to sleep longer.
 _MAX_RUN_SECONDS = 180

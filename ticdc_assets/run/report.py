@@ -8,8 +8,8 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.advance import AdvanceResult
 from ticdc_assets.lake.log.applied_row import AppliedRow
 from ticdc_assets.lake.log.catalog import LakeCatalog, TableChange, table_changes
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.preview import Preview, PreviewedTable, preview_tables
 
 # A run previews at most this many tables.

@@ -18,9 +18,9 @@ from ticdc_assets.lake.advance import (
 )
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.run.budget import RunBudget
+from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.views.names import LakeNames
 
 _PROGRESS_SECONDS = 10

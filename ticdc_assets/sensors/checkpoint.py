@@ -40,9 +40,9 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.applied_row import AppliedRow
 from ticdc_assets.lake.log.loads import find_newest_load
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.safe_text import redacted_errors
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader
 
 CHECKPOINT_TAG = "ticdc/checkpoint"
 _IN_PROGRESS = [

@@ -18,8 +18,8 @@ from resources.dagster_settings import read_poll_interval
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.safe_text import escape_control
+from ticdc_assets.store.lake import Lake
 
 RELOAD = "reload_definitions"
 # Seconds that the code server may take; Dagster ends a tick after a minute.

@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.events import ColumnType
 from ticdc_assets.events.row_image import EITHER
-from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.rows.columns import INEXACT
 from ticdc_assets.rows.stored import can_be_inexact
 from ticdc_assets.schema.types.mysql_type import Kind, describe
+from ticdc_assets.store.sql import quote_identifier
 from ticdc_assets.verify.canonical import (
     HASH_DIGITS,
     MD5_MARK,

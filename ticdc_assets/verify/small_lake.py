@@ -7,9 +7,9 @@ from operator import itemgetter
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import EITHER, load
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.rows.columns import INEXACT, list_delta_columns
 from ticdc_assets.rows.lines import format_blocks
+from ticdc_assets.store.stored_rows import StoredRows
 from ticdc_assets.verify.canonical import (
     ComparedColumn,
     hash_values,

@@ -25,11 +25,11 @@ from ticdc_assets.lake.log.verifications import (
     TableProgress,
     TableVerification,
 )
-from ticdc_assets.lake.store.delta_log import count_rows
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.store.delta_log import count_rows
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import MANY_ROWS, LakeReader
+from ticdc_assets.store.stored_rows import StoredRows
 from ticdc_assets.upstream.snapshot import (
     SnapshotTooOld,
     TableUnreadable,

@@ -18,13 +18,13 @@ from ticdc_assets.lake.log.applied_files import (
     read_snapshot,
 )
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import FilesGone, StoredRows
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.rows.lines import format_columns, sort_by_key
 from ticdc_assets.rows.parts import Part
 from ticdc_assets.rows.table_rows import Rows
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import FilesGone, StoredRows
 from ticdc_assets.views.lake_range import require_in_range
 from ticdc_assets.views.table_rows import (
     ComputedTables,

@@ -39,10 +39,6 @@ from ticdc_assets.lake.history.table_window import (
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.sql import quote_identifier
-from ticdc_assets.lake.store.stored_rows import FilesGone
 from ticdc_assets.plan.steps import TableWork
 from ticdc_assets.rows.alteration import show_rows
 from ticdc_assets.rows.columns import DeltaColumn, list_delta_columns, read_delta_type
@@ -51,6 +47,10 @@ from ticdc_assets.rows.parts import Part
 from ticdc_assets.rows.table_rows import Rows
 from ticdc_assets.rows.versions import StepVersions, is_by_row, list_versions
 from ticdc_assets.schema.effect import ColumnChange
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.sql import quote_identifier
+from ticdc_assets.store.stored_rows import FilesGone
 from ticdc_assets.views.lake_range import require_in_range
 from ticdc_assets.views.names import LakeNames
 from ticdc_assets.views.tables_at import TablesAt

@@ -17,9 +17,6 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.freshness import find_freshness
 from ticdc_assets.events import TableSchema
 from ticdc_assets.key_parts import CURRENT, make_table_path
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import format_uri
-from ticdc_assets.lake.store.sql import quote_standard_text
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.rows.columns import (
     COMMIT_TS,
@@ -29,6 +26,9 @@ from ticdc_assets.rows.columns import (
     measure_decimal,
 )
 from ticdc_assets.safe_text import escape_markdown
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import format_uri
+from ticdc_assets.store.sql import quote_standard_text
 
 Properties = dict[str, Any]
 

@@ -31,18 +31,18 @@ from ticdc_assets.lake.apply.table_features import (
     list_needed_properties,
 )
 from ticdc_assets.lake.log.applied_files import read_snapshot_names
-from ticdc_assets.lake.store.data_files import write_into
-from ticdc_assets.lake.store.delta_log import count_rows
-from ticdc_assets.lake.store.json_files import read_json_file, write_json_file
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader, open_folder
-from ticdc_assets.lake.store.sql import delta_table
-from ticdc_assets.lake.store.work_size import sized_for
-from ticdc_assets.lake.store.writer import create_table
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.rows.columns import list_delta_columns
 from ticdc_assets.rows.table_rows import write_table
 from ticdc_assets.safe_text import describe_error
+from ticdc_assets.store.data_files import write_into
+from ticdc_assets.store.delta_log import count_rows
+from ticdc_assets.store.json_files import read_json_file, write_json_file
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader, open_folder
+from ticdc_assets.store.sql import delta_table
+from ticdc_assets.store.work_size import sized_for
+from ticdc_assets.store.writer import create_table
 from ticdc_assets.views.asof import AsOfView
 
 Format = Literal["delta", "parquet", "shallow"]

@@ -8,7 +8,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso import compose, physical_ms
 from ticdc_assets.events.tso_text import describe_ts, describe_unix_time
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
+from ticdc_assets.store.reader import LakeNotFound, LakeReader
 
 
 def require_in_range(reader: LakeReader, ts: int, last: Snapshot, setting: str = "--at") -> None:

@@ -10,13 +10,13 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.exact_texts import MAP
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.small_tables import open_frame
-from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_delta_columns
 from ticdc_assets.rows.lines import format_blocks, list_key_columns
 from ticdc_assets.rows.parts import Part
 from ticdc_assets.rows.table_rows import Rows, write_table
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.small_tables import open_frame
+from ticdc_assets.store.sql import quote_identifier
 from ticdc_assets.views.table_rows import TableRows
 
 _LINE = "line"

@@ -28,9 +28,9 @@ from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_files import read_rows
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.contracts import EVENT_IDENTITY
-from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader, count_by
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.store.contracts import EVENT_IDENTITY
+from ticdc_assets.store.reader import LakeNotFound, LakeReader, count_by
 from ticdc_assets.views.source_ledger import IS_ROW, SourceCount, SourceLedger
 
 

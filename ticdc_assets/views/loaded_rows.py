@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import load as load_image
 from ticdc_assets.lake.log.loads import read_loads
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.plan.load import Load
 from ticdc_assets.rows.columns import INEXACT, choose_delta_names
 from ticdc_assets.rows.lines import format_blocks
 from ticdc_assets.schema.types.mysql_type import Kind, describe
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import StoredRows
 from ticdc_assets.views.overview import SchemaVersionRow
 from ticdc_assets.views.row_history import Printed, states
 

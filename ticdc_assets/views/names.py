@@ -15,11 +15,11 @@ from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.tso_text import describe_ts
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.schema.catalog import table_key
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import AlterTable, Name, RenameTables, RenameTo
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.table_names import explain_absence, split_name
 from ticdc_assets.views.tables_at import TablesAt
 

@@ -18,9 +18,9 @@ from ticdc_assets.lake.events.event_rows import (
     read_statements,
 )
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.delta_log import count_rows
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.state import DdlName, Incarnation, ShownStatus, State, ddl_name
+from ticdc_assets.store.delta_log import count_rows
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.table_names import split_name
 
 # Events are read in blocks of about this size, so that memory does not depend on their number.

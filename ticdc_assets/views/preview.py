@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, choose_delta_names
 from ticdc_assets.rows.lines import write_texts
 from ticdc_assets.rows.table_rows import read_columns
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import StoredRows
 
 # Characters per value.
 _WIDTH = 60

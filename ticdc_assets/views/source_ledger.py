@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.reader import OpenTables, count_by
+from ticdc_assets.store.reader import OpenTables, count_by
 
 IS_ROW = pc.field("kind") == "row"
 

@@ -21,10 +21,10 @@ from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.events.written import read_json
 from ticdc_assets.lake.log.applied_files import find_newest_id
 from ticdc_assets.lake.quarantine import list_faults
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.last_run import LastRun, read_last_run
-from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
 from ticdc_assets.plan.state import UnknownTable
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.last_run import LastRun, read_last_run
+from ticdc_assets.store.reader import LakeNotFound, LakeReader
 from ticdc_assets.stream.resolved_ts import WatermarkState
 
 ChangefeedState = Literal[

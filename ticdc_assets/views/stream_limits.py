@@ -6,9 +6,9 @@ import pyarrow.compute as pc
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Ordering
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
 from ticdc_assets.protocols.registry import get_ordering
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeNotFound, LakeReader
 from ticdc_assets.stream.limits import describe_limits
 
 

@@ -14,14 +14,14 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.engine import Engine
 from ticdc_assets.lake.apply.spread_tasks import read_part
 from ticdc_assets.lake.apply.table_tasks import TableTask, open_source, read_blocks
-from ticdc_assets.lake.store.delta_log import count_rows
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import FilesGone, StoredRows
 from ticdc_assets.plan.steps import TableWork, group_by_exchange
 from ticdc_assets.rows.parts import Part, can_be_split
 from ticdc_assets.rows.table import RowSource, do_work
 from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows
+from ticdc_assets.store.delta_log import count_rows
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import FilesGone, StoredRows
 
 # A view keeps the rows of small tables up to about this many values.
 _KEPT_VALUES = 10_000_000

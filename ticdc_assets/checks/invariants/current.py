@@ -16,11 +16,6 @@ from ticdc_assets.checks.invariants.invariant import NotEvaluated, Result, promi
 from ticdc_assets.checks.invariants.queries import KnownRows
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json
-from ticdc_assets.lake.store.delta_log import count_rows
-from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
-from ticdc_assets.lake.store.small_tables import open_frame, read_schema
-from ticdc_assets.lake.store.sql import quote_identifier
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.rows.columns import (
     COMMIT_TS,
@@ -30,6 +25,11 @@ from ticdc_assets.rows.columns import (
     list_delta_columns,
 )
 from ticdc_assets.safe_text import join_for_shell
+from ticdc_assets.store.delta_log import count_rows
+from ticdc_assets.store.reader import MANY_ROWS, LakeReader
+from ticdc_assets.store.small_tables import open_frame, read_schema
+from ticdc_assets.store.sql import quote_identifier
+from ticdc_assets.store.stored_rows import StoredRows
 from ticdc_assets.stream.rules import make_rules
 from ticdc_assets.verify.sampled_rows import SampleVerifier
 from ticdc_assets.views.overview import find_blocking_ddl

@@ -16,8 +16,8 @@ from ticdc_assets.checks.invariants.queries import (
     map_rows,
 )
 from ticdc_assets.errors import DecodeError
-from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.storage_sink.schema_file import read_schema_file
+from ticdc_assets.store.arrow import arrow_schema
 
 _DATA = ("data", "changed data")
 _SCHEMA = ("schema", "changed schema")

@@ -17,8 +17,8 @@ from ticdc_assets.checks.invariants.event_facts import (
 from ticdc_assets.checks.invariants.invariant import Result, promise
 from ticdc_assets.checks.invariants.queries import GetColumn, KnownRows, Rows, choose_rows, map_rows
 from ticdc_assets.checks.invariants.rows import ROW_COLUMNS
-from ticdc_assets.lake.store.arrow import make_table
 from ticdc_assets.protocols.registry import get_ordering, get_traits
+from ticdc_assets.store.arrow import make_table
 
 _DECREASE = ("snapshot_id", "partition", "ts_before", "ts")
 _LATE = (*ROW_COLUMNS, "resolved_before")

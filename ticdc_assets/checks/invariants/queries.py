@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from ticdc_assets.lake.store.arrow import arrow_schema
-from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.store.arrow import arrow_schema
+from ticdc_assets.store.lake import LakeSession
 
 # An Arrow table, which has no type here, or a frame of Spark.
 Rows = Any

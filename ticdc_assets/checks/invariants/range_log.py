@@ -13,9 +13,9 @@ from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.applied_row import APPLIED_COLUMNS, AppliedRow, decode_applied_row
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
 
 _VERSION_COLUMNS = (
     *("incarnation", "database", "table", "valid_from", "valid_to", "schema_version"),

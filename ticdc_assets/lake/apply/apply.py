@@ -23,8 +23,6 @@ from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.lake.log.schema_history import write_history, write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.gaps import mark_gaps
 from ticdc_assets.plan.plan import Plan, needs_layouts, needs_window_at_start, record_outcomes
 from ticdc_assets.plan.replay import (
@@ -39,6 +37,8 @@ from ticdc_assets.plan.replay import (
 from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.schema.catalog import key_of
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.problem import Problem
 from ticdc_assets.upstream.snapshot import OpenUpstream
 

@@ -11,11 +11,11 @@ from ticdc_assets.lake.apply.table_features import (
     list_clustering_columns,
     list_needed_properties,
 )
-from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
 from ticdc_assets.plan.layout import PLAIN, Layout
 from ticdc_assets.rows.column_moves import can_widen, map_columns
 from ticdc_assets.rows.columns import DeltaColumn, fold_case, list_delta_columns
 from ticdc_assets.schema.effect import ColumnChange
+from ticdc_assets.store.sql import quote_identifier, quote_literal
 
 
 @dataclass(frozen=True)

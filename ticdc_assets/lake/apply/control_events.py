@@ -25,13 +25,13 @@ from ticdc_assets.lake.log.definitions import read_definitions
 from ticdc_assets.lake.log.loads import find_covered_ts, read_loads
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.raw.ingest_records import read_known_partitions
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader, OpenTables
 from ticdc_assets.plan.definitions import Definition
 from ticdc_assets.plan.gaps import end_gap
 from ticdc_assets.plan.load import Load
 from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.plan.state import Gap, State, ddl_name
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader, OpenTables
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker, WatermarkState
 
 # A row of `events`, by column.

@@ -22,12 +22,6 @@ from ticdc_assets.lake.apply.table_features import (
     list_needed_properties,
     read_table_detail,
 )
-from ticdc_assets.lake.store.commits import read_newest_commits
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_table, restore_version
-from ticdc_assets.lake.store.sql import delta_table, quote_identifier, quote_literal
-from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 from ticdc_assets.plan.layout import PLAIN, Layout
 from ticdc_assets.rows.column_moves import map_columns
 from ticdc_assets.rows.columns import (
@@ -41,6 +35,12 @@ from ticdc_assets.rows.columns import (
 from ticdc_assets.rows.keyed import find_key
 from ticdc_assets.rows.merging import PUT
 from ticdc_assets.schema.effect import ColumnChange
+from ticdc_assets.store.commits import read_newest_commits
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.small_tables import read_table, restore_version
+from ticdc_assets.store.sql import delta_table, quote_identifier, quote_literal
+from ticdc_assets.store.writer import LakeWriter, is_writable
 
 
 class CurrentTable:

@@ -21,11 +21,11 @@ from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.events.large_rows import find_obstacle
 from ticdc_assets.lake.log.definitions import append_definitions
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.definitions import Definition, Wanted, find_wanted, want_before
 from ticdc_assets.protocols.registry import get_ordering
 from ticdc_assets.schema.catalog import key_of
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.ordering import place_row
 from ticdc_assets.stream.problem import Problem
 from ticdc_assets.stream.routing import passes_filter

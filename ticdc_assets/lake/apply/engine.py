@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from ticdc_assets.lake.apply.pending_rows import PendingRows
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.protocols.registry import Redecode
+from ticdc_assets.store.lake import Lake
 
 
 @dataclass(frozen=True)

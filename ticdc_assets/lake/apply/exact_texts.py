@@ -6,8 +6,8 @@ The map has the names of Delta columns, and appears in a table with its first su
 from collections.abc import Mapping
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
 from ticdc_assets.rows.columns import INEXACT, DeltaColumn, list_delta_columns
+from ticdc_assets.store.sql import quote_identifier, quote_literal
 
 MAP = "map<string, string>"
 _TYPES = ("string", "date", "timestamp", "timestamp_ntz")

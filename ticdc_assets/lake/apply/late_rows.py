@@ -7,10 +7,10 @@ import pyarrow.compute as pc
 
 from ticdc_assets.lake.apply.pending_rows import are_same_events
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.contracts import EVENT_IDENTITY
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.replay import LateRows
+from ticdc_assets.store.contracts import EVENT_IDENTITY
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader
 
 # A sender that repeats everything is compared in pieces, by commit ts.
 _ROWS_AT_ONCE = 500_000

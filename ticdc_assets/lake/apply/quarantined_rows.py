@@ -8,13 +8,13 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from ticdc_assets.lake.apply.table_outcome import TableOutcome
-from ticdc_assets.lake.store.arrow import arrow_schema
-from ticdc_assets.lake.store.contracts import QUARANTINE
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import can_hold
-from ticdc_assets.lake.store.sql import quote_literal
-from ticdc_assets.lake.store.writer import LakeWriter
+from ticdc_assets.store.arrow import arrow_schema
+from ticdc_assets.store.contracts import QUARANTINE
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.small_tables import can_hold
+from ticdc_assets.store.sql import quote_literal
+from ticdc_assets.store.writer import LakeWriter
 
 _NAMES = arrow_schema(QUARANTINE).names
 # What tells whether a row of the quarantine is known, or replaced.

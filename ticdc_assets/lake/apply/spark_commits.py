@@ -15,12 +15,12 @@ from ticdc_assets.lake.apply.table_errors import TABLE_ERRORS, find_pause_reason
 from ticdc_assets.lake.apply.table_tasks import TableDone
 from ticdc_assets.lake.apply.written_rows import open_written
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.commits import write_ts
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.plan.steps import Alter, TableWork
 from ticdc_assets.rows.merged_steps import merge_steps
+from ticdc_assets.store.commits import write_ts
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.work_size import sized_for
 
 # What Delta writes into the commits of statements that take no options.
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"

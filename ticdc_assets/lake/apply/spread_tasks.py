@@ -16,12 +16,12 @@ from ticdc_assets.lake.apply.pending_rows import (
     name_events,
     select_segment,
 )
-from ticdc_assets.lake.store.data_files import write_file
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader, read_data_files
 from ticdc_assets.plan.steps import ApplyRows, TableWork
 from ticdc_assets.rows.parts import HOME, Part
 from ticdc_assets.rows.spreading import spread_events
+from ticdc_assets.store.data_files import write_file
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader, read_data_files
 
 _SPREAD = PLACED.append(pa.field(HOME, pa.bool_()))
 

@@ -10,9 +10,6 @@ from ticdc_assets.lake.apply.table_features import (
     list_needed_properties,
 )
 from ticdc_assets.lake.apply.table_tasks import TableDone
-from ticdc_assets.lake.store.commits import write_ts
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 from ticdc_assets.plan.layout import PLAIN, Layout
 from ticdc_assets.rows.columns import (
     INEXACT,
@@ -20,6 +17,9 @@ from ticdc_assets.rows.columns import (
     list_delta_columns,
     make_row_schema,
 )
+from ticdc_assets.store.commits import write_ts
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.writer import LakeWriter, is_writable
 
 
 def takes_spark(done: TableDone, existing: DeltaTable | None, schema: TableSchema) -> bool:

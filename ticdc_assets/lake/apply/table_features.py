@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from deltalake.exceptions import DeltaError
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import measure_files, open_table
-from ticdc_assets.lake.store.sql import delta_table, quote_identifier
-from ticdc_assets.lake.store.tables import CHECKPOINTS
 from ticdc_assets.plan.layout import PLAIN, Layout
 from ticdc_assets.rows.columns import DeltaColumn, choose_delta_names, list_delta_columns
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import measure_files, open_table
+from ticdc_assets.store.sql import delta_table, quote_identifier
+from ticdc_assets.store.tables import CHECKPOINTS
 
 # A table of more bytes is large: merging 50 rows into one of this size takes as long as writing it
 # again, and a sixth of the storage.

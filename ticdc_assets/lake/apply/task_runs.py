@@ -26,9 +26,9 @@ from ticdc_assets.lake.apply.table_tasks import (
     do_task,
     join_parts,
 )
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.workers import run_in_workers
 from ticdc_assets.rows.parts import Part
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.workers import run_in_workers
 
 # A worker of Spark is worth its start from about this much work on: what a row costs, and a table.
 _ROWS_PER_TABLE = 2_000

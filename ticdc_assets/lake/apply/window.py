@@ -13,13 +13,13 @@ from ticdc_assets.lake.apply.pending_rows import (
 )
 from ticdc_assets.lake.apply.row_groups import GroupOptions, list_groups, summarize
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.delta_log import count_newest_rows
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.plan.ddl_cuts import find_cuts
 from ticdc_assets.plan.plan import Plan, WindowEvents, make_plan
 from ticdc_assets.protocols.registry import get_ordering, get_traits
+from ticdc_assets.store.delta_log import count_newest_rows
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import StoredRows
 from ticdc_assets.stream.rules import make_rules
 
 # What this process holds of a window's rows.

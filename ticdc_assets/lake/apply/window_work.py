@@ -20,15 +20,15 @@ from ticdc_assets.lake.apply.table_tasks import (
 )
 from ticdc_assets.lake.apply.task_runs import do_tasks
 from ticdc_assets.lake.apply.window import PreparedWindow, has_files
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import FilesGone
-from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 from ticdc_assets.plan.steps import Alter, ApplyRows, TableWork, group_by_exchange
 from ticdc_assets.rows.column_moves import takes_new_files
 from ticdc_assets.rows.merged_steps import merge_steps
 from ticdc_assets.rows.merging import can_be_merged
 from ticdc_assets.rows.parts import can_be_split
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import FilesGone
+from ticdc_assets.store.writer import LakeWriter, is_writable
 
 # What a task holds of events, and of these and the rows of its tables together.
 EVENTS_PER_PART = 500_000

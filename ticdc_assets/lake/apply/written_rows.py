@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.exact_texts import MAP
 from ticdc_assets.lake.apply.table_tasks import TableDone
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.small_tables import open_files
 from ticdc_assets.rows.columns import INEXACT, list_delta_columns, make_row_schema
 from ticdc_assets.rows.merging import PUT
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.small_tables import open_files
 
 
 def open_written(

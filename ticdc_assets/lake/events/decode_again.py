@@ -22,10 +22,10 @@ from ticdc_assets.lake.events.event_commits import Decoded, EventCommits
 from ticdc_assets.lake.events.pending_files import read_decoded_files
 from ticdc_assets.lake.events.quarantine import update_quarantine
 from ticdc_assets.lake.events.schema_files import FindSchemas
-from ticdc_assets.lake.store.contracts import EVENTS
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.sql import quote_literal
 from ticdc_assets.protocols.payload import PayloadStore
+from ticdc_assets.store.contracts import EVENTS
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.sql import quote_literal
 from ticdc_assets.upstream.snapshot import OpenUpstream
 
 _NOT_BATCH = "kind <> 'batch'"

@@ -30,10 +30,10 @@ from ticdc_assets.lake.events.schema_files import (
     TableVersion,
     decode_control_files,
 )
-from ticdc_assets.lake.store.arrow import make_array
-from ticdc_assets.lake.store.commits import group_by_size
-from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.row_group import UndecodedFiles
+from ticdc_assets.store.arrow import make_array
+from ticdc_assets.store.commits import group_by_size
+from ticdc_assets.store.lake import LakeSession
 
 _UNREADABLE = "cannot read {}: the schema file of its version is missing, or its storage is down"
 # Less work than this is done faster in this process than in Spark's workers.  It is counted in

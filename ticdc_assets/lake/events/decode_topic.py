@@ -19,13 +19,13 @@ from ticdc_assets.lake.events.decode_workers import RECORD_COLUMNS, Worker, make
 from ticdc_assets.lake.events.event_commits import Decoded, DecodeResult, EventCommits
 from ticdc_assets.lake.events.event_files import EventFile, write_events
 from ticdc_assets.lake.events.quarantine import update_quarantine
-from ticdc_assets.lake.store.arrow import arrow_schema
-from ticdc_assets.lake.store.commits import group_by_size
-from ticdc_assets.lake.store.contracts import RAW_RECORDS
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import FileList, LakeReader, open_parquet
-from ticdc_assets.lake.store.workers import run_in_workers
 from ticdc_assets.protocols.payload import PayloadStore
+from ticdc_assets.store.arrow import arrow_schema
+from ticdc_assets.store.commits import group_by_size
+from ticdc_assets.store.contracts import RAW_RECORDS
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import FileList, LakeReader, open_parquet
+from ticdc_assets.store.workers import run_in_workers
 from ticdc_assets.upstream.snapshot import OpenUpstream
 
 # Bytes of data files of `raw`, which are compressed.

@@ -9,22 +9,22 @@ from pyspark.sql import DataFrame
 
 from ticdc_assets.lake.events.event_files import EventFile
 from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, make_batch, to_arrow
-from ticdc_assets.lake.store.contracts import STATISTICS
-from ticdc_assets.lake.store.data_files import write_data_file
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader, count_by
-from ticdc_assets.lake.store.small_tables import open_files, read_schema
-from ticdc_assets.lake.store.sql import quote_literal
-from ticdc_assets.lake.store.stage_commits import (
+from ticdc_assets.plan.row_group import UndecodedFiles
+from ticdc_assets.store.contracts import STATISTICS
+from ticdc_assets.store.data_files import write_data_file
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader, count_by
+from ticdc_assets.store.small_tables import open_files, read_schema
+from ticdc_assets.store.sql import quote_literal
+from ticdc_assets.store.stage_commits import (
     StageMark,
     commit_files,
     commit_frame,
     commit_rows,
     read_last_stage_commit,
 )
-from ticdc_assets.lake.store.work_size import sized_for
-from ticdc_assets.lake.store.writer import is_writable
-from ticdc_assets.plan.row_group import UndecodedFiles
+from ticdc_assets.store.work_size import sized_for
+from ticdc_assets.store.writer import is_writable
 
 BYTES_PER_COMMIT = 8 << 30
 _STAGE = "decode"

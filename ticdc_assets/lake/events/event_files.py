@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame
 
 from ticdc_assets.lake.events.decode_workers import Worker
 from ticdc_assets.lake.events.event_rows import SCHEMA
-from ticdc_assets.lake.store.contracts import STATISTICS
-from ticdc_assets.lake.store.data_files import ROWS_PER_GROUP, WrittenFile, write_data_file
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import count_by
-from ticdc_assets.lake.store.work_size import sized_for
+from ticdc_assets.store.contracts import STATISTICS
+from ticdc_assets.store.data_files import ROWS_PER_GROUP, WrittenFile, write_data_file
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import count_by
+from ticdc_assets.store.work_size import sized_for
 
 # What a worker holds of the events of a file.
 _MOST_ROWS = 1 << 18

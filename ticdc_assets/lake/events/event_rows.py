@@ -32,10 +32,10 @@ from ticdc_assets.events import (
 )
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.written import read_json, write_json
-from ticdc_assets.lake.store.arrow import arrow_schema, make_array
-from ticdc_assets.lake.store.contracts import EVENTS
-from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.schema.inference import sort_observed_columns
+from ticdc_assets.store.arrow import arrow_schema, make_array
+from ticdc_assets.store.contracts import EVENTS
+from ticdc_assets.store.sql import quote_identifier
 
 SCHEMA = arrow_schema(EVENTS)
 _CHECKSUM = SCHEMA.field("checksum").type

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
 
 # A row of `raw`, by column.
 RawFile = Mapping[str, Any]

@@ -14,13 +14,13 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.lake.store.arrow import arrow_schema
-from ticdc_assets.lake.store.contracts import QUARANTINE
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import can_hold
-from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
-from ticdc_assets.lake.store.writer import LakeWriter
+from ticdc_assets.store.arrow import arrow_schema
+from ticdc_assets.store.contracts import QUARANTINE
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.small_tables import can_hold
+from ticdc_assets.store.sql import quote_identifier, quote_literal
+from ticdc_assets.store.writer import LakeWriter
 
 # What distinguishes quarantined inputs.
 _IDENTITY = ["batch", "seq", "index", "source", "number"]

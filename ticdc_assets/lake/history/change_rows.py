@@ -10,13 +10,13 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.exact_texts import MAP
 from ticdc_assets.lake.history.columns import HistoryColumn, store_columns, take_over_columns
 from ticdc_assets.lake.history.rows import Block, get_time
-from ticdc_assets.lake.store.arrow import arrow_schema
-from ticdc_assets.lake.store.contracts import CHANGES, IMAGES
-from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.rows.columns import INEXACT, OWN_FIELDS, list_delta_columns
 from ticdc_assets.rows.identity import are_same, make_comparable
 from ticdc_assets.rows.table_rows import Rows, join_chunks, write_table
 from ticdc_assets.rows.versions import StepVersions
+from ticdc_assets.store.arrow import arrow_schema
+from ticdc_assets.store.contracts import CHANGES, IMAGES
+from ticdc_assets.store.sql import quote_identifier
 
 # Returns rows as one column.
 MakeImages = Callable[[Rows], pa.StructArray]

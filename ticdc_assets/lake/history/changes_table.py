@@ -12,7 +12,7 @@ from ticdc_assets.lake.history.change_rows import (
 )
 from ticdc_assets.lake.history.columns import HistoryColumn
 from ticdc_assets.lake.history.versions_table import VersionsTable
-from ticdc_assets.lake.store.contracts import IMAGES
+from ticdc_assets.store.contracts import IMAGES
 
 
 class ChangesTable(VersionsTable):

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.store.contracts import HISTORY
 from ticdc_assets.rows.column_moves import can_widen
 from ticdc_assets.rows.columns import (
     DeltaColumn,
@@ -24,6 +23,7 @@ from ticdc_assets.rows.columns import (
     read_delta_type,
 )
 from ticdc_assets.rows.table_rows import join_chunks
+from ticdc_assets.store.contracts import HISTORY
 
 _OWN = frozenset(map(fold_case, HISTORY))
 

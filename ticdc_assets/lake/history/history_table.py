@@ -12,9 +12,9 @@ from ticdc_assets.lake.history.marks import UpdateMark
 from ticdc_assets.lake.history.rows import list_history_fields
 from ticdc_assets.lake.history.version_tasks import VersionsDone
 from ticdc_assets.lake.history.versions_table import VersionsTable
-from ticdc_assets.lake.store.contracts import HISTORY, VALID_FROM, VALID_TO
-from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.rows.columns import INEXACT
+from ticdc_assets.store.contracts import HISTORY, VALID_FROM, VALID_TO
+from ticdc_assets.store.sql import quote_identifier
 
 
 class HistoryTable(VersionsTable):

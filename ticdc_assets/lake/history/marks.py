@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ticdc_assets.lake.store.commits import Commit, decode_metadata, list_commits
-from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
+from ticdc_assets.store.commits import Commit, decode_metadata, list_commits
+from ticdc_assets.store.reader import LakeNotFound, LakeReader
 
 # One update makes a few commits at most, and maintenance a few more.
 COMMITS_TO_SEARCH = 50

@@ -13,18 +13,18 @@ from ticdc_assets.lake.history.columns import (
     store_columns,
     take_over_columns,
 )
-from ticdc_assets.lake.store.arrow import arrow_schema
-from ticdc_assets.lake.store.contracts import (
-    HISTORY,
-    OPERATION,
-    VALID_FROM,
-    VALID_TO,
-)
 from ticdc_assets.rows import table_rows
 from ticdc_assets.rows.columns import INEXACT
 from ticdc_assets.rows.table_rows import Rows, write_table
 from ticdc_assets.rows.version_chains import OpenVersions, Versions
 from ticdc_assets.rows.versions import begin_versions
+from ticdc_assets.store.arrow import arrow_schema
+from ticdc_assets.store.contracts import (
+    HISTORY,
+    OPERATION,
+    VALID_FROM,
+    VALID_TO,
+)
 
 # How a version began that no event began.
 _DDL = "ddl"

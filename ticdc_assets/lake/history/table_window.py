@@ -8,15 +8,15 @@ import pyarrow as pa
 from ticdc_assets.lake.apply.table_tasks import TableTask, read_blocks
 from ticdc_assets.lake.apply.window import PreparedWindow, has_files
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import FilesGone, StoredRows
 from ticdc_assets.plan.steps import TableWork, group_by_exchange
 from ticdc_assets.rows.merging import Concerned
 from ticdc_assets.rows.parts import can_be_split, list_identifying
 from ticdc_assets.rows.table_rows import concat_rows, make_no_rows
 from ticdc_assets.rows.version_chains import MARK, OpenVersions
 from ticdc_assets.rows.versions import begin_versions
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import FilesGone, StoredRows
 
 # What a task holds of events, and of these and the rows before them together: a version takes more
 # memory than a row does in `apply`.

@@ -30,11 +30,11 @@ from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapsho
 from ticdc_assets.lake.log.applied_files import read_rows, read_snapshot
 from ticdc_assets.lake.log.applied_row import AppliedRow
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import FilesGone
-from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import FilesGone
+from ticdc_assets.store.work_size import sized_for
 from ticdc_assets.stream.problem import Problem
 
 _Update = HistoryUpdate | ChangesUpdate

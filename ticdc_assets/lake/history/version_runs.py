@@ -15,7 +15,7 @@ from ticdc_assets.lake.apply.task_runs import (
 )
 from ticdc_assets.lake.history.table_update import Sized
 from ticdc_assets.lake.history.version_tasks import VersionsDone, do_versions, join_done
-from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.store.lake import LakeSession
 
 
 def run_tasks(lake: LakeSession, engine: Engine, tasks: Sequence[Sized]) -> Iterator[VersionsDone]:

@@ -33,11 +33,6 @@ from ticdc_assets.lake.history.rows import (
     take_over,
 )
 from ticdc_assets.lake.history.table_window import choose_versions, read_start
-from ticdc_assets.lake.store.contracts import IMAGES
-from ticdc_assets.lake.store.data_files import WrittenFile, write_data_file
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.rows.merging import Concerned
 from ticdc_assets.rows.version_chains import OpenVersions, keep_versions
 from ticdc_assets.rows.versions import (
@@ -46,6 +41,11 @@ from ticdc_assets.rows.versions import (
     end_versions,
     list_versions,
 )
+from ticdc_assets.store.contracts import IMAGES
+from ticdc_assets.store.data_files import WrittenFile, write_data_file
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stored_rows import StoredRows
 
 Kind = Literal["history", "changes"]
 # What a data file holds.

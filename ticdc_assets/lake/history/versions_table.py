@@ -24,15 +24,15 @@ from ticdc_assets.lake.apply.table_features import (
 )
 from ticdc_assets.lake.history.columns import HistoryColumn, read_stored_columns
 from ticdc_assets.lake.history.marks import COMMITS_TO_SEARCH, UpdateMark, find_mark
-from ticdc_assets.lake.store.commits import read_newest_commits
-from ticdc_assets.lake.store.data_files import WrittenFile
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import open_files, read_schema, restore_version
-from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
-from ticdc_assets.lake.store.stage_commits import StageMark, commit_files, commit_frame, commit_rows
-from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 from ticdc_assets.rows.columns import DeltaColumn
+from ticdc_assets.store.commits import read_newest_commits
+from ticdc_assets.store.data_files import WrittenFile
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.small_tables import open_files, read_schema, restore_version
+from ticdc_assets.store.sql import quote_identifier, quote_literal
+from ticdc_assets.store.stage_commits import StageMark, commit_files, commit_frame, commit_rows
+from ticdc_assets.store.writer import LakeWriter, is_writable
 
 
 class VersionsTable(ABC):

@@ -32,8 +32,8 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from ticdc_assets.lake.store.delta_log import TableState
 from ticdc_assets.rows.columns import measure_decimal
+from ticdc_assets.store.delta_log import TableState
 
 _TYPES: Mapping[str, IcebergType] = {
     "boolean": BooleanType(),

@@ -25,8 +25,8 @@ from pyiceberg.types import (
 )
 
 from ticdc_assets.lake.iceberg.files import LakeFiles, write_file
-from ticdc_assets.lake.store.deletion_vector import Rows
-from ticdc_assets.lake.store.delta_log import DataFile as DeltaFile
+from ticdc_assets.store.deletion_vector import Rows
+from ticdc_assets.store.delta_log import DataFile as DeltaFile
 
 # Spark cuts texts of more characters.
 _LONGEST_BOUND = 31

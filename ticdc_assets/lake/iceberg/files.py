@@ -11,8 +11,8 @@ from pyarrow import fs
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
 
 from ticdc_assets.lake.iceberg.published import FOLDER, make_uri
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import create_folder
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import create_folder
 
 # Readers take what is behind these for another part of a URI.
 _NOT_IN_A_URI = re.compile(r"[?#%]")

@@ -23,10 +23,10 @@ from ticdc_assets.lake.iceberg.table import KEPT_DAYS, IcebergTable
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.named_tables import NamedTable, name_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.arrow import replace_surrogates
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.safe_text import describe_error
+from ticdc_assets.store.arrow import replace_surrogates
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
 
 _AT_ONCE = 8
 

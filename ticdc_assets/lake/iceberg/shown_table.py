@@ -13,11 +13,11 @@ from ticdc_assets.lake.iceberg.files import LakeFiles, find_fault
 from ticdc_assets.lake.iceberg.published import make_uri
 from ticdc_assets.lake.iceberg.table import IcebergTable
 from ticdc_assets.lake.log.named_tables import NamedTable, describe_named, find_true_ts
-from ticdc_assets.lake.store.deletion_vector import read_deleted_rows
-from ticdc_assets.lake.store.delta_log import DataFile as DeltaFile
-from ticdc_assets.lake.store.delta_log import read_state
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader, naming
+from ticdc_assets.store.deletion_vector import read_deleted_rows
+from ticdc_assets.store.delta_log import DataFile as DeltaFile
+from ticdc_assets.store.delta_log import read_state
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader, naming
 
 _DROPPED = "dropped"
 

@@ -43,8 +43,8 @@ from ticdc_assets.lake.iceberg.snapshots import (
     read_live_files,
     write_snapshot,
 )
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.once import write_once
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.once import write_once
 
 KEPT_DAYS = 7
 _KEPT_MS = KEPT_DAYS * 24 * 3600 * 1000

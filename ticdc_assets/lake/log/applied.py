@@ -21,12 +21,12 @@ from ticdc_assets.lake.log.applied_row import (
     TableCounts,
 )
 from ticdc_assets.lake.log.snapshot import Snapshot, choose_valid_snapshot
-from ticdc_assets.lake.store.arrow import make_table
-from ticdc_assets.lake.store.contracts import APPLIED
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.plan.state import State
+from ticdc_assets.store.arrow import make_table
+from ticdc_assets.store.contracts import APPLIED
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.stream.resolved_ts import WatermarkState
 
 STAGE = "apply"

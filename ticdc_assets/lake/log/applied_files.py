@@ -18,7 +18,7 @@ from ticdc_assets.lake.log.snapshot import (
     choose_valid_snapshot,
     decode_snapshot,
 )
-from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
+from ticdc_assets.store.reader import LakeNotFound, LakeReader
 
 
 def read_existing_snapshot(reader: LakeReader) -> Snapshot:

@@ -14,13 +14,13 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json, write_json
-from ticdc_assets.lake.store.arrow import make_table, replace_surrogates
-from ticdc_assets.lake.store.contracts import LOADS
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
-from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.plan.load import Load, name_loaded_incarnation
 from ticdc_assets.protocols.registry import get_ordering
+from ticdc_assets.store.arrow import make_table, replace_surrogates
+from ticdc_assets.store.contracts import LOADS
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeNotFound, LakeReader
+from ticdc_assets.store.stage_commits import StageMark, commit_rows
 
 _STAGE = "load"
 # The first event of a changefeed is in one of its first batches.

@@ -5,9 +5,10 @@ What is published of a table, by whichever format, states the same properties.
 
 import json
 
+from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.arrow import replace_surrogates
 from ticdc_assets.plan.state import Incarnation, name_address
+from ticdc_assets.store.arrow import replace_surrogates
 
 # A table that has a name, and the Delta version that has its rows.
 NamedTable = tuple[Incarnation, int]
@@ -42,3 +43,10 @@ def describe_named(changefeed: str, named: NamedTable) -> dict[str, str]:
 def find_true_ts(table: Incarnation, ts: int) -> int:
     """Return the ts at which the rows of a table are true in a snapshot of a ts."""
     return table.stopped_ts if table.is_stopped and table.stopped_ts is not None else ts
+
+
+def describe_address(schema: TableSchema, changefeed: str) -> str:
+    """Say what is at the address of a table: its description there, and in catalogs."""
+    text = f"{schema.database}.{schema.table} of TiDB, by changefeed {changefeed}"
+    described: str = replace_surrogates(f"{text}: {schema.comment}" if schema.comment else text)
+    return described

@@ -1,7 +1,7 @@
 """The names that tables had, read without Spark."""
 
 from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.store.reader import LakeReader
 
 
 def read_names(reader: LakeReader) -> dict[str, set[str]]:

@@ -13,11 +13,11 @@ import msgspec
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from ticdc_assets.lake.store.arrow import arrow_schema, make_table
-from ticdc_assets.lake.store.contracts import VERIFICATION_CONTRACTS
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.writer import LakeWriter
+from ticdc_assets.store.arrow import arrow_schema, make_table
+from ticdc_assets.store.contracts import VERIFICATION_CONTRACTS
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.writer import LakeWriter
 
 Verdict = Literal["equal", "differs", "skipped"]
 

@@ -23,12 +23,6 @@ from ticdc_assets.lake.raw.ingest_records import (
     RawEnd,
     read_raw_end,
 )
-from ticdc_assets.lake.store.arrow import arrow_schema, make_array
-from ticdc_assets.lake.store.commits import group_by_size
-from ticdc_assets.lake.store.contracts import RAW_FILES
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
-from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.storage_sink.path import (
     DatabaseSchemaPath,
     DataPath,
@@ -36,6 +30,12 @@ from ticdc_assets.storage_sink.path import (
     TableSchemaPath,
     parse,
 )
+from ticdc_assets.store.arrow import arrow_schema, make_array
+from ticdc_assets.store.commits import group_by_size
+from ticdc_assets.store.contracts import RAW_FILES
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeNotFound, LakeReader
+from ticdc_assets.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.stream.folder_files import (
     METADATA,
     data_file_order,

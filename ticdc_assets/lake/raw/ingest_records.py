@@ -14,15 +14,15 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import LostRecords
 from ticdc_assets.events import FilePosition, Quarantined
-from ticdc_assets.lake.store.arrow import arrow_schema, make_array
-from ticdc_assets.lake.store.contracts import RAW_RECORDS
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.stage_commits import (
+from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.arrow import arrow_schema, make_array
+from ticdc_assets.store.contracts import RAW_RECORDS
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.stage_commits import (
     StageMark,
     commit_rows,
     read_last_stage_commit,
 )
-from ticdc_assets.protocols.message import Message
 from ticdc_assets.stream.offsets import ReadOffsets
 
 STAGE = "ingest"

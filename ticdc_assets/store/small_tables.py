@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ticdc_assets.lake.store.data_files import WrittenFile
-from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader, read_data_files
-from ticdc_assets.lake.store.writer import LakeWriter, is_writable
+from ticdc_assets.store.data_files import WrittenFile
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader, read_data_files
+from ticdc_assets.store.writer import LakeWriter, is_writable
 
 # This process reads fewer rows of data files itself.
 _MANY_ROWS, _MANY_BYTES = 20_000, 8 << 20

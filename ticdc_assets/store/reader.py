@@ -23,8 +23,8 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.safe_text import describe_error
+from ticdc_assets.store.lake import Lake
 
 # What Arrow and msgspec raise for content that is not what it should be.
 _DAMAGE = (pa.ArrowException, msgspec.MsgspecError, UnicodeError)

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import IO
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.last_run import RunCommand, recorded
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.last_run import RunCommand, recorded
 
 _LOCK_FILE = "run.lock"
 _WAIT_FILE = "run.wanted"

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import open_table
-from ticdc_assets.lake.store.sql import delta_table
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import open_table
+from ticdc_assets.store.sql import delta_table
 
 _Item = TypeVar("_Item")
 

@@ -1,14 +1,14 @@
 """Creating the lake's Delta tables by their contracts."""
 
-from ticdc_assets.lake.store.arrow import arrow_schema
-from ticdc_assets.lake.store.contracts import (
+from ticdc_assets.store.arrow import arrow_schema
+from ticdc_assets.store.contracts import (
     CONTRACTS,
     RAW_FILES,
     RAW_RECORDS,
     STATISTICS,
 )
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.writer import LakeWriter
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.writer import LakeWriter
 
 # Opening a table reads the commits since its last checkpoint: after this many there is one.
 CHECKPOINT_INTERVAL = 10

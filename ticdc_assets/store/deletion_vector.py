@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 from pyarrow import fs
 
-from ticdc_assets.lake.store.delta_log import DeletionVector
+from ticdc_assets.store.delta_log import DeletionVector
 
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"

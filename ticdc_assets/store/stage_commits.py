@@ -16,11 +16,11 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from pyspark.sql import DataFrame
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.commits import decode_metadata, read_newest_commits
-from ticdc_assets.lake.store.data_files import WrittenFile
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.writer import ConcurrentCommit, LakeWriter, is_writable
+from ticdc_assets.store.commits import decode_metadata, read_newest_commits
+from ticdc_assets.store.data_files import WrittenFile
+from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.writer import ConcurrentCommit, LakeWriter, is_writable
 
 # Operations of stages and of maintenance: none of them takes a table back in time.
 _HARMLESS = {"WRITE", "CREATE TABLE", "OPTIMIZE", "VACUUM START", "VACUUM END", "DELETE"}

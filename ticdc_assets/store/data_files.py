@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import create_folder
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import create_folder
 
 # Of texts longer than this, Delta's statistics have no exact bounds.
 _LONGEST_BOUND = 32

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from ticdc_assets.lake.store.delta_log import DataFile, Protocol, TableState
-from ticdc_assets.lake.store.stored_rows import PHYSICAL_NAME
+from ticdc_assets.store.delta_log import DataFile, Protocol, TableState
+from ticdc_assets.store.stored_rows import PHYSICAL_NAME
 
 # In the metadata of a column that is NOT NULL upstream, and nullable here.
 NOT_NULL_UPSTREAM = "ticdc.not_null"

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from ticdc_assets.errors import TableCannotContinue
-from ticdc_assets.lake.store.deletion_vector import read_deleted_rows
-from ticdc_assets.lake.store.delta_log import DataFile, TableState, count_rows_of, read_state
-from ticdc_assets.lake.store.reader import LakeReader, naming, open_parquet
+from ticdc_assets.store.deletion_vector import read_deleted_rows
+from ticdc_assets.store.delta_log import DataFile, TableState, count_rows_of, read_state
+from ticdc_assets.store.reader import LakeReader, naming, open_parquet
 
 # What this file implements.
 _FEATURES = frozenset(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.sql import delta_table
 from ticdc_assets.plan.state import name_address
+from ticdc_assets.store.sql import delta_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

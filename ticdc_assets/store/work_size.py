@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.store.lake import LakeSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

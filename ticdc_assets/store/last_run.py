@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from pyarrow import fs
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.json_files import read_json_file, write_json_file
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import open_folder
 from ticdc_assets.safe_text import describe_error
+from ticdc_assets.store.json_files import read_json_file, write_json_file
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import open_folder
 
 # Of the lock, too: a run is a command that holds it, or the run of Dagster's that does the same.
 RunCommand = Literal["advance", "resume", "rebuild", "maintain", "check"]

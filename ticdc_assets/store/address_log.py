@@ -17,19 +17,19 @@ from urllib.parse import quote
 
 import msgspec
 
-from ticdc_assets.lake.store.commits import write_ts
-from ticdc_assets.lake.store.deletion_vector import find_vector_file, move_vector
-from ticdc_assets.lake.store.delta_log import (
+from ticdc_assets.store.commits import write_ts
+from ticdc_assets.store.deletion_vector import find_vector_file, move_vector
+from ticdc_assets.store.delta_log import (
     DataFile,
     Protocol,
     TableState,
     read_named_files,
     read_newest_state,
 )
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.once import write_once
-from ticdc_assets.lake.store.reader import LakeReader, open_folder, open_table
-from ticdc_assets.lake.store.tables import CHECKPOINT_INTERVAL, CHECKPOINTS
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.once import write_once
+from ticdc_assets.store.reader import LakeReader, open_folder, open_table
+from ticdc_assets.store.tables import CHECKPOINT_INTERVAL, CHECKPOINTS
 
 # Nobody reads old versions here: snapshots name those of the current tables.
 _OWN_PROPERTIES = {**CHECKPOINTS, "delta.logRetentionDuration": "interval 7 days"}

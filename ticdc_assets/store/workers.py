@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.store.lake import LakeSession
 
 _ENCODE = msgspec.msgpack.Encoder().encode
 

@@ -3,9 +3,9 @@
 import os
 import secrets
 
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import create_folder
-from ticdc_assets.lake.store.writer import ConcurrentCommit
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import create_folder
+from ticdc_assets.store.writer import ConcurrentCommit
 
 
 def write_once(location: Lake, path: str, name: str, content: bytes) -> None:

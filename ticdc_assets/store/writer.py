@@ -28,11 +28,11 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.data_files import WrittenFile
-from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import choose_storage_options, format_uri, open_table
-from ticdc_assets.lake.store.sql import quote_standard_text
 from ticdc_assets.safe_text import describe_error
+from ticdc_assets.store.data_files import WrittenFile
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import choose_storage_options, format_uri, open_table
+from ticdc_assets.store.sql import quote_standard_text
 
 _NTZ = frozenset(("timestampNtz",))
 # Of the features of a table, those that every commit of delta-rs respects.
