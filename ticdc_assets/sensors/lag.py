@@ -48,6 +48,9 @@ class _Known(msgspec.Struct):
     off: list[str] = []
 
 
+_decode = msgspec.json.Decoder(_Known).decode
+
+
 def lag_sensors(feeds: Collection[Changefeed]) -> list[dg.SensorDefinition]:
     """Return the sensor that alerts of lag, if a webhook is configured."""
     max_lag = read_max_lag()
@@ -126,7 +129,7 @@ def _evaluate(
 
 def _read_cursor(cursor: str | None) -> _Known:
     try:
-        return msgspec.json.decode(cursor or "{}", type=_Known)
+        return _decode(cursor or "{}")
     except msgspec.MsgspecError:
         # A person can set it.
         return _Known()

@@ -74,6 +74,11 @@ class _Stats(msgspec.Struct, rename="camel"):
     num_records: int | None = None
 
 
+# Threads read logs at the same time: see `find_decoder`.
+_decode_actions = msgspec.json.Decoder(_Action).decode_lines
+_decode_stats = msgspec.json.Decoder(_Stats).decode
+
+
 @dataclass(frozen=True)
 class DataFile:
     """A data file, by its path below the table, and which of its rows are deleted."""
@@ -134,11 +139,10 @@ def read_newest_state(reader: LakeReader, table: str) -> tuple[int, TableState] 
 def read_named_files(reader: LakeReader, table: str) -> Iterator[DataFile]:
     """Yield the files that the commits in the log of a table add and remove."""
     folder = reader.open_folder(table)
-    decode = msgspec.json.Decoder(_Action).decode_lines
     with reader.explained(reader.location.path(table)):
         for name in filter(_COMMIT.fullmatch, _list_log(folder)):
             with naming(name), folder.open_input_file(f"{_FOLDER}/{name}") as file:
-                actions = decode(file.read())
+                actions = _decode_actions(file.read())
             for action in actions:
                 yield from (_make_file(each) for each in (action.add, action.remove) if each)
 
@@ -186,11 +190,10 @@ def _read_actions(folder: fs.FileSystem, names: Sequence[str], version: int) -> 
     missing = set(range(since + 1, version + 1)) - commits
     if missing or (since < 0 and not commits):
         raise FileNotFoundError(f"version {version} is not in the Delta log")
-    decode = msgspec.json.Decoder(_Action).decode_lines
     for number in range(since + 1, version + 1):
         name = f"{number:020}.json"
         with naming(name), folder.open_input_file(f"{_FOLDER}/{name}") as file:
-            actions = decode(file.read())
+            actions = _decode_actions(file.read())
         yield from actions
 
 
@@ -227,6 +230,6 @@ def _identify(file: _File) -> tuple[str, object]:
 
 
 def _make_file(file: _File) -> DataFile:
-    stats = _Stats() if file.stats is None else msgspec.json.decode(file.stats, type=_Stats)
+    stats = _Stats() if file.stats is None else _decode_stats(file.stats)
     path, vector = unquote(file.path), file.deletion_vector
     return DataFile(path, stats.num_records, vector, file.size or 0, file.stats)

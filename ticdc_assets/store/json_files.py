@@ -5,6 +5,8 @@ from typing import TypeVar
 import msgspec
 from pyarrow import fs
 
+from ticdc_assets.events.written import find_decoder
+
 _T = TypeVar("_T")
 
 
@@ -12,7 +14,8 @@ def read_json_file(store: fs.FileSystem, name: str, type: type[_T]) -> _T | None
     """Read a file; None if writing it was interrupted."""
     with store.open_input_file(name) as file:
         try:
-            return msgspec.json.decode(file.read(), type=type)
+            content: _T = find_decoder(type).decode(file.read())
+            return content
         except msgspec.MsgspecError:
             return None
 

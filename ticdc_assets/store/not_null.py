@@ -24,6 +24,9 @@ class _Statistics(msgspec.Struct, rename="camel"):
     null_count: Mapping[str, Any] = {}
 
 
+_decode = msgspec.json.Decoder(_Statistics).decode
+
+
 def state_not_null(state: TableState, columns: Collection[str]) -> TableState:
     """Return a state in whose schema some columns are non-nullable, if no row has NULL there.
 
@@ -56,4 +59,4 @@ def _count_nulls(file: DataFile) -> Mapping[str, Any]:
     """Return how many NULLs columns have in a file, deleted rows included, where that is known."""
     if file.statistics is None:
         return {}
-    return msgspec.json.decode(file.statistics, type=_Statistics).null_count
+    return _decode(file.statistics).null_count

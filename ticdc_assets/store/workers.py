@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.events.written import find_decoder
 from ticdc_assets.store.lake import LakeSession
 
 _ENCODE = msgspec.msgpack.Encoder().encode
@@ -26,6 +27,8 @@ def run_in_workers(
     kind: type[_Done],
 ) -> Iterator[_Done]:
     """Have workers do bundles of tasks; `kind` is what doing one returns."""
+    # With that, msgspec knows the structs in it.
+    find_decoder(kind)
     read = msgspec.msgpack.Decoder(kind).decode
     numbers = lake.spark.range(0, len(bundles), 1, len(bundles))
     worker = _Worker(do, bundles)

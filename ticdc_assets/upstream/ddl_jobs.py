@@ -60,6 +60,9 @@ class _Job(Struct):
         return not (self.type in _LONG and self.schema_state in _UNSEEN)
 
 
+_decode_job = msgspec.json.Decoder(_Job).decode
+
+
 class UnfinishedDdl(Struct, frozen=True):
     """A DDL of which readers may see a part, although its commit ts is to come."""
 
@@ -103,7 +106,7 @@ def find_unfinished(query: Query) -> list[UnfinishedDdl]:
 def _read_jobs(rows: Sequence[Row]) -> Iterator[UnfinishedDdl]:
     for meta, ids in rows:
         try:
-            job = msgspec.json.decode(meta or b"", type=_Job)
+            job = _decode_job(meta or b"")
             tables = frozenset(map(int, filter(None, decode(ids).split(","))))
         except (ValueError, UnicodeDecodeError) as error:
             raise UpstreamError(f"{_JOBS} has a job that cannot be read: {error}") from None

@@ -35,6 +35,9 @@ class EventFile(msgspec.Struct, frozen=True):
     kinds: dict[str, int]
 
 
+_decode = msgspec.msgpack.Decoder(EventFile).decode
+
+
 def write_events(location: Lake, batches: Iterable[pa.RecordBatch]) -> Iterator[EventFile]:
     """Write events into data files of bounded size."""
     held: list[pa.RecordBatch] = []
@@ -71,4 +74,4 @@ def write_event_files(lake: LakeSession, input: DataFrame, decode: Worker) -> li
     location = lake.location
     with sized_for(lake, small=False):
         rows = input.mapInArrow(write, "file binary").collect()
-    return [msgspec.msgpack.decode(bytes(row["file"]), type=EventFile) for row in rows]
+    return [_decode(bytes(row["file"])) for row in rows]

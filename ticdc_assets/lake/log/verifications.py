@@ -13,6 +13,7 @@ import msgspec
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from ticdc_assets.events.written import read_json
 from ticdc_assets.store.arrow import arrow_schema, make_table
 from ticdc_assets.store.contracts import VERIFICATION_CONTRACTS
 from ticdc_assets.store.lake import Lake
@@ -107,10 +108,8 @@ class Results:
         rows = self._read("verification_progress")
         states = {row["incarnation"]: row["state"] for row in rows}
         run = states.pop("", None)
-        tables = {
-            id: msgspec.json.decode(state, type=TableProgress) for id, state in states.items()
-        }
-        return (None if run is None else msgspec.json.decode(run, type=RunProgress)), tables
+        tables = {id: read_json(state, TableProgress) for id, state in states.items()}
+        return (None if run is None else read_json(run, RunProgress)), tables
 
     def keep_progress(self, run: RunProgress, tables: Mapping[str, TableProgress]) -> None:
         """Replace the progress."""
