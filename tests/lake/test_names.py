@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -140,15 +139,15 @@ def test_a_table_that_spark_cannot_take_is_paused_alone(
     lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
     write_whole = CurrentTable.write_whole
 
-    def fail(table: CurrentTable, rows: DataFrame, schema: TableSchema, statement: str) -> None:
+    def fail(table: CurrentTable, rows: DataFrame, schema: TableSchema, *rest: Any) -> None:
         if schema.table == "odd":
             spark.sql("SELECT nothing")
-        write_whole(table, rows, schema, statement)
+        write_whole(table, rows, schema, *rest)
 
-    def write(location: Lake, table: str, rows: pa.Table) -> WrittenFile:
+    def write(location: Lake, table: str, *given: Any, **options: Any) -> WrittenFile:
         if "strange" in table:
             raise KeyError("nobody foresaw this")
-        return write_data_file(location, table, rows)
+        return write_data_file(location, table, *given, **options)
 
     def lines(name: str) -> list[Any]:
         seen = as_of(lake)

@@ -66,9 +66,13 @@ def test_a_load_is_written_again() -> None:
         origin="",
         loaded_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
-    work = plan(make_state(), BIGINTS, load).work["loaded"]
+    made = plan(make_state(), BIGINTS, load)
+    work = made.work["loaded"]
     assert (work.layout_before, work.layout) == (Layout(), Layout(bigints=True))
     assert work.is_laid_out_anew
+    # Where that fails, the table is as the load wrote it.
+    failed = record_outcomes(make_state(), made, {"loaded": "too large"}, ())
+    assert failed.state.incarnations["loaded"].layout == Layout()
 
 
 def test_a_table_that_has_stopped_keeps_its_layout_until_it_goes_on() -> None:

@@ -16,7 +16,7 @@ from ticdc_assets.errors import CONTENT_ERRORS, describe_content_error
 from ticdc_assets.events import Bootstrap, SchemaChange
 from ticdc_assets.plan.ddl import DdlApplier
 from ticdc_assets.plan.definitions import Definition
-from ticdc_assets.plan.layout import Layout, choose_layout
+from ticdc_assets.plan.layout import PLAIN, Layout, choose_layout
 from ticdc_assets.plan.load import Load
 from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
 from ticdc_assets.plan.row_planner import RowPlanner
@@ -113,8 +113,9 @@ def record_outcomes(
     problems = []
     for id, reason in pause_reasons.items():
         table = incarnations[id]
-        if (before := start.incarnations.get(id)) is not None:
-            table = replace(table, layout=before.layout)
+        before = start.incarnations.get(id)
+        # A load, which no earlier snapshot has, knows of no layout.
+        table = replace(table, layout=PLAIN if before is None else before.layout)
         incarnations[id] = stop_table(table, "paused", reason, (start.ts, start.snapshot_id))
         name = table.schema.database, table.schema.table
         problems.append(Problem("paused", reason, *name, plan.state.ts))

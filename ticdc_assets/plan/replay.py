@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ticdc_assets.events import Bootstrap, SchemaChange
 from ticdc_assets.plan.definitions import Definition
+from ticdc_assets.plan.layout import PLAIN
 from ticdc_assets.plan.load import Load
 from ticdc_assets.plan.plan import Plan
 from ticdc_assets.plan.row_group import UndecodedFiles
@@ -195,9 +196,13 @@ def _with_exchange_partners(plan: Plan, ids: Iterable[str]) -> set[str]:
 
 
 def _without_history(table: Incarnation) -> Incarnation:
-    """Return a table without what depends on where a plan started, and on rows."""
+    """Return a table without what depends on where a plan started, and on rows.
+
+    A layout that is declared otherwise now is for the next window: its rows are the same.
+    """
     return replace(
         table,
+        layout=PLAIN,
         stopped_ts=None,
         stopped_snapshot_id=None,
         reason=None,
