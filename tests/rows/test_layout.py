@@ -11,8 +11,17 @@ from ticdc_assets.changefeed.layout import TableLayout
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.plan.layout import Layout, choose_layout, is_written_anew
 from ticdc_assets.rows.clustering import find_clustering_column, split_by_column
+from ticdc_assets.rows.merging import PUT, list_merge
 from ticdc_assets.rows.stored import Stored
-from ticdc_assets.rows.table_rows import MAX_BIGINT, Rows, TooLarge, read_table, write_table
+from ticdc_assets.rows.table import TableResult
+from ticdc_assets.rows.table_rows import (
+    MAX_BIGINT,
+    Rows,
+    TooLarge,
+    make_no_rows,
+    read_table,
+    write_table,
+)
 
 UNSIGNED = ColumnType("bigint", unsigned=True)
 ID = Column("id", ColumnType("int"), nullable=False)
@@ -92,3 +101,15 @@ def test_rows_are_written_again_only_if_their_files_change() -> None:
     # Sorted files do no harm.
     assert not is_written_anew(without, sorted_by_id, Layout())
     assert not is_written_anew(SCHEMA, Layout(), Layout(fault="x"))
+
+
+@pytest.mark.parametrize("key", [("u",), ()])
+def test_a_merge_removes_no_row_that_its_table_cannot_have(key: tuple[str, ...]) -> None:
+    """It came and went within the window."""
+    indexes = (Index("PRIMARY", key, unique=True, primary=True),) if key else ()
+    schema = TableSchema("d", "t", (Column("u", UNSIGNED, nullable=not key),), indexes)
+    values = pa.array([Decimal(7), Decimal(MAX_BIGINT + 1)], pa.decimal128(20, 0))
+    gone = Rows({"u": Stored(values)}, pa.array([5, 6], pa.int64()))
+    result = TableResult(make_no_rows(schema), gone=[gone])
+    merge = list_merge(result, None, schema, BIGINTS)
+    assert (merge["u"].to_pylist(), merge[PUT].to_pylist()) == ([7], [False])

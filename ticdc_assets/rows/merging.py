@@ -22,7 +22,13 @@ from ticdc_assets.rows.keyed import find_key, keep_last_per_key
 from ticdc_assets.rows.merged_steps import merge_steps
 from ticdc_assets.rows.parts import have_one_identity, list_identifying
 from ticdc_assets.rows.table import RowSource, TableResult
-from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows, write_table
+from ticdc_assets.rows.table_rows import (
+    Rows,
+    concat_rows,
+    leave_out_too_large,
+    make_no_rows,
+    write_table,
+)
 
 # The column that says whether a row is put, or gone.  No column of a table has such a name.
 PUT = "⌗put"
@@ -136,6 +142,8 @@ def list_merge(
     else:
         every = [make_no_rows(schema), *(rows.rename_like(schema) for rows in gone)]
         removed = _keep_distinct(concat_rows(every))
+    # Such a row may have come and gone within the window.
+    removed = leave_out_too_large(removed, schema, layout)
     tables = [write_table(rows, schema, layout) for rows in (put, removed)]
     is_put = pa.array([True] * len(put) + [False] * len(removed), pa.bool_())
     return pa.concat_tables(tables).append_column(PUT, is_put)

@@ -148,9 +148,22 @@ def write_table(rows: Rows, schema: TableSchema, layout: Layout = PLAIN) -> pa.T
     )
 
 
+def leave_out_too_large(rows: Rows, schema: TableSchema, layout: Layout) -> Rows:
+    """Leave out the rows that a Delta table of a layout cannot have, so that none is stored."""
+    for column in list_stored_columns(schema):
+        if layout.bigints and exceeds_bigint(column.type):
+            is_too_large = _find_too_large(rows.columns[column.name].values)
+            rows = rows.filter(pc.invert(is_too_large))
+    return rows
+
+
+def _find_too_large(values: pa.Array) -> pa.Array:
+    return pc.fill_null(pc.greater(values, pa.scalar(MAX_BIGINT, values.type)), False)
+
+
 def _write_bigints(rows: Rows, name: str) -> pa.Array:
     values = rows.columns[name].values
-    is_too_large = pc.greater(values, pa.scalar(MAX_BIGINT, values.type))
+    is_too_large = _find_too_large(values)
     if pc.any(is_too_large).as_py():
         place = pc.index(is_too_large, True).as_py()
         raise TooLarge(name, int(values[place].as_py()), rows.commit_ts[place].as_py())
