@@ -81,6 +81,23 @@ def test_a_reader_by_name_sees_a_life_of_twenty_tables(tmp_path: Path, glue: Glu
         assert read_by_name(paths) == contents
 
 
+def test_a_call_that_worked_and_is_repeated_makes_the_entry(
+    tmp_path: Path, glue: GlueServer
+) -> None:
+    lake = open_lake(tmp_path)
+    advance(lake, send_all(create("a", 2), watermark(9)))
+    catalog = glue.open()
+    create_table = catalog._client.create_table
+
+    def create_twice(**request: Any) -> Any:
+        create_table(**request)
+        return create_table(**request)
+
+    catalog._client.create_table = create_twice
+    assert register_tables(lake.location, read_last_snapshot(lake), catalog) == []
+    assert [*glue.list_tables()] == ["d.a"]
+
+
 def test_an_entry_has_what_engines_look_for(tmp_path: Path, glue: GlueServer) -> None:
     lake = open_lake(tmp_path)
     sql = (

@@ -21,6 +21,7 @@ from ticdc_assets.catalogs.entry import (
     DELTA_PROPERTIES,
     INPUT_FORMAT,
     OUTPUT_FORMAT,
+    OWNER,
     SERDE,
     Entry,
     EntryName,
@@ -102,10 +103,17 @@ class Glue:
         request = {"DatabaseName": entry.database, "TableInput": _write_entry(entry, {})}
         with _explained():
             try:
-                self._client.create_table(**request, **self._account)
-            except self._client.exceptions.EntityNotFoundException:
-                self._create_database(entry)
-                self._client.create_table(**request, **self._account)
+                try:
+                    self._client.create_table(**request, **self._account)
+                except self._client.exceptions.EntityNotFoundException:
+                    self._create_database(entry)
+                    self._client.create_table(**request, **self._account)
+            except self._client.exceptions.AlreadyExistsException:
+                # The client repeats a call without an answer, and the first one may have worked.
+                found = self.find((entry.database, entry.name))
+                if found is None or found.properties.get(OWNER) != entry.properties[OWNER]:
+                    raise
+                self.replace(entry, found)
 
     def _create_database(self, entry: Entry) -> None:
         about = {
