@@ -92,9 +92,12 @@ class DataFile:
     statistics: str | None = None
 
     @property
+    def deleted_rows(self) -> int:
+        return 0 if self.deleted is None else self.deleted.cardinality
+
+    @property
     def live_rows(self) -> int | None:
-        deleted = 0 if self.deleted is None else self.deleted.cardinality
-        return None if self.rows is None else self.rows - deleted
+        return None if self.rows is None else self.rows - self.deleted_rows
 
 
 @dataclass(frozen=True)
@@ -166,15 +169,15 @@ def count_rows_of(reader: LakeReader, table: str, state: TableState) -> int:
     """Count the rows of a table in a state of it that was read."""
     folder = reader.open_folder(table)
     with reader.explained(reader.location.path(table)):
-        return sum(_count_live_rows(folder, file) for file in state.files)
+        return sum(count_stored_rows(folder, file) - file.deleted_rows for file in state.files)
 
 
-def _count_live_rows(folder: fs.FileSystem, file: DataFile) -> int:
-    if file.live_rows is not None:
-        return file.live_rows
-    deleted = 0 if file.deleted is None else file.deleted.cardinality
+def count_stored_rows(folder: fs.FileSystem, file: DataFile) -> int:
+    """Count the rows of a data file, with the deleted ones, in its table's folder."""
+    if file.rows is not None:
+        return file.rows
     with naming(file.path), folder.open_input_file(file.path) as opened:
-        return int(pq.read_metadata(opened).num_rows) - deleted
+        return int(pq.read_metadata(opened).num_rows)
 
 
 def _read_actions(folder: fs.FileSystem, names: Sequence[str], version: int) -> Iterator[_Action]:

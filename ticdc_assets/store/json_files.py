@@ -6,6 +6,7 @@ import msgspec
 from pyarrow import fs
 
 from ticdc_assets.events.written import find_decoder
+from ticdc_assets.store.reader import write_content
 
 _T = TypeVar("_T")
 
@@ -22,8 +23,4 @@ def read_json_file(store: fs.FileSystem, name: str, type: type[_T]) -> _T | None
 
 def write_json_file(store: fs.FileSystem, name: str, content: object) -> None:
     """Write a file, in place of the one that is there."""
-    text = msgspec.json.encode(content)
-    # delta-rs writes `bytes` only.  Arrow hands them over when a buffer of the stream is flushed;
-    # without one, it hands over its own `Buffer` objects.
-    with store.open_output_stream(name, buffer_size=len(text) + 1) as file:
-        file.write(text)
+    write_content(store, name, msgspec.json.encode(content))

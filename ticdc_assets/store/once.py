@@ -4,7 +4,7 @@ import os
 import secrets
 
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.reader import create_folder
+from ticdc_assets.store.reader import create_folder, write_content
 from ticdc_assets.store.writer import ConcurrentCommit
 
 
@@ -15,8 +15,7 @@ def write_once(location: Lake, path: str, name: str, content: bytes) -> None:
     """
     folder = create_folder(path)
     written = f".{name}.{secrets.token_hex(8)}.tmp" if location.is_on_disk else name
-    with folder.open_output_stream(written, buffer_size=len(content) + 1) as file:
-        file.write(content)
+    write_content(folder, written, content)
     if location.is_on_disk:
         try:
             os.link(f"{path}/{written}", f"{path}/{name}")

@@ -217,6 +217,14 @@ def create_folder(path: str) -> fs.FileSystem:
     return open_folder(path)
 
 
+def write_content(folder: fs.FileSystem, path: str, content: bytes) -> None:
+    """Write a file in a folder of the lake, in place of the one that is there."""
+    # delta-rs writes `bytes` only.  Arrow hands them over when a buffer of the stream is flushed;
+    # without one, it hands over its own `Buffer` objects.
+    with folder.open_output_stream(path, buffer_size=len(content) + 1) as file:
+        file.write(content)
+
+
 def open_parquet(file: pa.NativeFile, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
     """Open a Parquet file that only the calling thread reads, if it sets `use_threads` to False.
 

@@ -24,9 +24,10 @@ from pyiceberg.types import (
     StringType,
 )
 
-from ticdc_assets.lake.iceberg.files import LakeFiles, write_file
+from ticdc_assets.lake.iceberg.files import LakeFiles
 from ticdc_assets.store.deletion_vector import Rows
 from ticdc_assets.store.delta_log import DataFile as DeltaFile
+from ticdc_assets.store.reader import write_content
 
 # Spark cuts texts of more characters.
 _LONGEST_BOUND = 31
@@ -102,7 +103,7 @@ def write_positions(files: LakeFiles, target: str, uri: str, rows: Rows) -> Data
     content = bytes(sink.getvalue())
     path = files.find(target)
     files.folder.create_dir(path.rpartition("/")[0])
-    write_file(files.folder, path, content)
+    write_content(files.folder, path, content)
     bound = {_PATH_ID: uri.encode()}
     return DataFile.from_args(
         content=DataFileContent.POSITION_DELETES,

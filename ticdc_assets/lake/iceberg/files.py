@@ -12,7 +12,7 @@ from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStrea
 
 from ticdc_assets.lake.iceberg.published import FOLDER, make_uri
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.reader import create_folder
+from ticdc_assets.store.reader import create_folder, write_content
 
 # Readers take what is behind these for another part of a URI.
 _NOT_IN_A_URI = re.compile(r"[?#%]")
@@ -88,7 +88,7 @@ class _Output(OutputFile):
 
     def write(self, content: bytes) -> None:
         self._size = len(content)
-        write_file(self._folder, self._path, content)
+        write_content(self._folder, self._path, content)
 
 
 class _Writing(BytesIO):
@@ -111,10 +111,3 @@ class _Writing(BytesIO):
         if not self.closed:
             self._file.write(self.getvalue())
         super().close()
-
-
-def write_file(folder: fs.FileSystem, path: str, content: bytes) -> None:
-    """Write a file."""
-    # An object store gets it as `bytes` only without Arrow's own buffer.
-    with folder.open_output_stream(path, buffer_size=len(content) + 1) as file:
-        file.write(content)

@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping
 
-import pyarrow.parquet as pq
 from pyarrow import fs
 from pyiceberg.manifest import DataFile
-from pyiceberg.schema import Schema
 
 from ticdc_assets.lake.iceberg.columns import CannotPublish, Columns, choose_columns
 from ticdc_assets.lake.iceberg.data_files import describe_file, name_positions, write_positions
@@ -15,9 +13,9 @@ from ticdc_assets.lake.iceberg.table import IcebergTable
 from ticdc_assets.lake.log.named_tables import NamedTable, describe_named, find_true_ts
 from ticdc_assets.store.deletion_vector import read_deleted_rows
 from ticdc_assets.store.delta_log import DataFile as DeltaFile
-from ticdc_assets.store.delta_log import read_state
+from ticdc_assets.store.delta_log import count_stored_rows, read_state
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.reader import LakeReader, naming
+from ticdc_assets.store.reader import LakeReader
 
 _DROPPED = "dropped"
 
@@ -74,7 +72,10 @@ class ShownTable:
         wanted = []
         for file in state.files:
             uri = f"{place}/{file.path}"
-            wanted.append(known.get(uri) or _describe(folder, uri, file, columns.schema))
+            if (described := known.get(uri)) is None:
+                rows = count_stored_rows(folder, file)
+                described = describe_file(uri, file, rows, columns.schema)
+            wanted.append(described)
             if file.deleted is not None:
                 target = name_positions(self._table.home, uri, file.deleted)
                 wanted.append(known.get(target) or self._write_deleted(folder, uri, file, target))
@@ -86,11 +87,3 @@ class ShownTable:
         assert file.deleted is not None
         rows = read_deleted_rows(folder, file.deleted)
         return write_positions(self._files, target, uri, rows)
-
-
-def _describe(folder: fs.FileSystem, uri: str, file: DeltaFile, schema: Schema) -> DataFile:
-    rows = file.rows
-    if rows is None:
-        with naming(file.path), folder.open_input_file(file.path) as opened:
-            rows = int(pq.read_metadata(opened).num_rows)
-    return describe_file(uri, file, rows, schema)

@@ -34,7 +34,7 @@ from pyiceberg.table.update import (
 )
 
 from ticdc_assets.lake.iceberg.columns import Columns, write_name_mapping
-from ticdc_assets.lake.iceberg.files import LakeFiles, write_file
+from ticdc_assets.lake.iceberg.files import LakeFiles
 from ticdc_assets.lake.iceberg.published import FOLDER, make_uri
 from ticdc_assets.lake.iceberg.snapshots import (
     LiveFiles,
@@ -45,6 +45,7 @@ from ticdc_assets.lake.iceberg.snapshots import (
 )
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.once import write_once
+from ticdc_assets.store.reader import write_content
 
 KEPT_DAYS = 7
 _KEPT_MS = KEPT_DAYS * 24 * 3600 * 1000
@@ -218,10 +219,10 @@ class IcebergTable:
     def _write_hint(self, version: int) -> None:
         folder, path = self._files.folder, f"{self._folder}/{_HINT}"
         if not self._lake.is_on_disk:
-            write_file(folder, path, str(version).encode())
+            write_content(folder, path, str(version).encode())
             return
         # A reader finds one or the other.
-        write_file(folder, f"{path}.tmp", str(version).encode())
+        write_content(folder, f"{path}.tmp", str(version).encode())
         folder.move(f"{path}.tmp", path)
 
     def list_needed(self) -> set[str]:
