@@ -7,6 +7,7 @@ last statements might otherwise commit after it has begun.
 Spark Connect's client is imported where it is used: it takes a second, and needs pandas.
 """
 
+import gc
 import os
 import warnings
 from typing import TYPE_CHECKING
@@ -38,6 +39,7 @@ def open_shared_session() -> str | None:
         for abandoned in take_abandoned_sessions(server):
             release_session(ConnectSession(abandoned.url))
             abandoned.forget()
+        collect_released()
         _opened = register_session(server)
     return None if _opened is None else _opened.url
 
@@ -70,6 +72,16 @@ def release_session(spark: "SparkSession | ConnectSession") -> None:
     """Close a session; wait for no server that has ended."""
     retry_briefly(spark)
     spark.stop()
+
+
+def collect_released() -> None:
+    """Free the sessions that were released, here and now.
+
+    A freed session closes its client once more, and waits for what other sessions of the process
+    have sent.  If the garbage collector freed it in the thread that gRPC authenticates calls with,
+    these would wait for that thread in turn, for ever.
+    """
+    gc.collect()
 
 
 def has_lost_server() -> bool:

@@ -1,5 +1,6 @@
 """`spark-server`: runs share it, do without it, and lose nothing when it is killed."""
 
+import gc
 import json
 import os
 import socket
@@ -16,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from resources import spark_server
-from resources.shared_session import open_shared_session
+from resources.shared_session import collect_released, open_shared_session
 from resources.spark import describe_session
 from resources.spark_server import SparkServer, find_server, server_lock
 from resources.spark_settings import MASTER
@@ -126,14 +127,20 @@ def start(*command: object) -> "subprocess.Popen[str]":
 
 def is_closed(server: SparkServer, session: str) -> bool:
     """Whether the server knows a session as one that was closed."""
-    client = ConnectSession(f"{server.url}/;user_id=ticdc;session_id={session}")
+    condition = find_error(f"{server.url}/;user_id=ticdc;session_id={session}")
+    collect_released()
+    return condition == "INVALID_HANDLE.SESSION_CLOSED"
+
+
+def find_error(url: str) -> str | None:
+    client = ConnectSession(url)
     try:
         client.sql("SELECT 1").collect()
     except SparkConnectException as error:
-        return error.getCondition() == "INVALID_HANDLE.SESSION_CLOSED"
+        return error.getCondition()
     finally:
         client.stop()
-    return False
+    return None
 
 
 @pytest.mark.slow
@@ -154,6 +161,8 @@ def test_a_session_ends_with_its_client_and_one_of_a_killed_client_with_the_next
     assert list((server / "sessions").iterdir()) == []
     assert is_closed(running, out.strip())
     assert is_closed(running, abandoned)
+    # In the thread that frees a session, its client waits for the calls of all others.
+    assert not [each for each in gc.get_objects() if type(each) is ConnectSession]
     # What the server did for it has ended, too.
     (tmp_path / "go").touch()
     time.sleep(2)
