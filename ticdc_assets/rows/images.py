@@ -7,7 +7,6 @@ where an old row may leave out what did not change, the definition reads the ima
 """
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from ticdc_assets.errors import InvalidValue, MalformedMessage
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import load
 from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.protocols.csv.written_rows import get_content
 from ticdc_assets.rows.columns import list_stored_columns
 from ticdc_assets.rows.stored import Stored, concat_stored
 from ticdc_assets.rows.typing import TextTyper
@@ -25,6 +25,7 @@ from ticdc_assets.schema.types.either_moment import list_identifying_timestamps
 
 # Escapes of surrogates: only a pair of them is a character.
 _SURROGATE = r"\\u[dD][89a-fA-F]"
+_MAY_BE_SURROGATES = (b"\\ud", b"\\uD")
 
 
 class SideRows(NamedTuple):
@@ -186,9 +187,11 @@ class ImageReader:
 
 def _is_plain(images: pa.Array) -> pa.Array:
     """Whether an image is one object, if it is any JSON at all, and has no odd escape."""
-    is_object = pc.and_(pc.starts_with(images, "{"), pc.ends_with(images, "}"))
-    has_surrogate = pc.match_substring_regex(images, _SURROGATE)
-    return pc.fill_null(pc.and_not(is_object, has_surrogate), True)
+    is_plain = pc.and_(pc.starts_with(images, "{"), pc.ends_with(images, "}"))
+    content = get_content(images).to_pybytes()
+    if any(escape in content for escape in _MAY_BE_SURROGATES):
+        is_plain = pc.and_not(is_plain, pc.match_substring_regex(images, _SURROGATE))
+    return pc.fill_null(is_plain, True)
 
 
 def _and_not_among(chosen: pa.Array, unsure: pa.Array) -> pa.Array:
@@ -207,12 +210,12 @@ def _parse(
     count = len(images)
     if images.null_count == count:
         return {name: pa.nulls(count, pa.string()) for name in names}
-    lines = "\n".join(image or "{}" for image in images.to_pylist()).encode()
+    lines = _join_lines(pc.fill_null(images, "{}"))
     fields = [(name, pa.string()) for name in names]
     try:
         parsed = arrow_json.read_json(
-            BytesIO(lines),
-            arrow_json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+            pa.BufferReader(lines),
+            arrow_json.ReadOptions(use_threads=False, block_size=lines.size + 1),
             arrow_json.ParseOptions(
                 explicit_schema=pa.schema(fields),
                 unexpected_field_behavior="error" if takes_all else "ignore",
@@ -223,6 +226,13 @@ def _parse(
     if parsed.num_rows != count:
         return None
     return {name: parsed[name].combine_chunks() for name in names}
+
+
+def _join_lines(images: pa.Array) -> pa.Buffer:
+    # One list of all of them; its texts may be longer together than those of an array.
+    images = images.cast(pa.large_string())
+    together = pa.ListArray.from_arrays(pa.array([0, len(images)], pa.int32()), images)
+    return pc.binary_join(together, pa.scalar("\n", pa.large_string()))[0].as_buffer()
 
 
 def _concat(one: SideRows, other: SideRows) -> SideRows:
