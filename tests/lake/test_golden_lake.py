@@ -27,7 +27,8 @@ from tests.lake.true_versions import compare_versions
 from tests.reference.golden_feeds import DROPPED_REMAIN, UNUSABLE, allowed, replicated
 from tests.truth import truth
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.apply import task_runs, window_work
+from ticdc_assets.lake.apply import task_runs, time_spans, window_work
+from ticdc_assets.lake.apply.pending_rows import Span
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.schema.ddl.reader import read_ddl
@@ -99,6 +100,14 @@ def test_the_first_of_a_dataset_on_any_spark(
     # Workers do all of it, and most tables are large.
     monkeypatch.setattr(task_runs, "FEW_ROWS", 0)
     monkeypatch.setattr(window_work, "EVENTS_PER_PART", 5)
+    cuts_made: list[bool] = []
+
+    def find_spans(*given: Any) -> tuple[Span, ...]:
+        spans = time_spans.find_spans(*given)
+        cuts_made.append(bool(spans))
+        return spans
+
+    monkeypatch.setattr(window_work, "find_spans", find_spans)
     dataset = "lifecycle/canal-json-ext"
     random = Random(crc32(dataset.encode()))
     before, point, *_ = list_truth_points(dataset)
@@ -108,8 +117,10 @@ def test_the_first_of_a_dataset_on_any_spark(
     compare(golden, point)
     compare(golden, before)
     assert unexpected_problems(golden) == []
+    # Tables of inserts alone were made in spans of time, others in parts by their keys.
+    assert any(cuts_made)
     # Nothing is left of how their events were spread.
-    written = set(Path(golden.lake.path("current")).glob("*/*/*.parquet"))
+    written = set(Path(golden.lake.path("current")).glob("*/*/part-*"))
     assert written == {Path(path) for path in _list_files(golden)}
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import create_folder
@@ -71,9 +72,26 @@ def write_into(
     return WrittenFile(name, size, rows.num_rows, _measure(rows.select(measured), sorted_by))
 
 
-def write_file(location: Lake, table: str, rows: pa.Table) -> tuple[str, int]:
-    """Write rows into a new file in the folder of a table; return its path there, and its size."""
-    return _write(location.path(table), rows, ROWS_PER_GROUP)
+def write_passing(location: Lake, table: str, rows: pa.Table) -> str:
+    """Write rows that only the next tasks read into the folder of a table; return the file's name.
+
+    Arrow's own format takes a fraction of the time that Parquet takes.
+    """
+    name = f"part-{secrets.token_hex(16)}.arrows"
+    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+    with (
+        create_folder(location.path(table)).open_output_stream(name) as stream,
+        pa.ipc.new_stream(stream, rows.schema, options=options) as writer,
+    ):
+        writer.write_table(rows, ROWS_PER_GROUP)
+    return name
+
+
+def read_passing(folder: fs.FileSystem, name: str) -> pa.Table:
+    """Read the rows of such a file."""
+    options = pa.ipc.IpcReadOptions(use_threads=False)
+    with folder.open_input_stream(name) as stream:
+        return pa.ipc.open_stream(stream, options=options).read_all()
 
 
 def _write(folder: str, rows: pa.Table, rows_per_group: int) -> tuple[str, int]:

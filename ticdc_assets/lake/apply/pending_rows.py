@@ -59,6 +59,14 @@ class Window:
 
 
 @dataclass(frozen=True)
+class Span:
+    """The time after a ts, through another."""
+
+    after_ts: int
+    through_ts: int
+
+
+@dataclass(frozen=True)
 class EventFiles:
     """Data files of one version of `events`: their paths, and how many rows and bytes they have."""
 
@@ -80,6 +88,8 @@ class PendingRows:
     files: EventFiles
     all_files: EventFiles
     in_milliseconds: bool = False
+    # Those with a commit ts in it.
+    span: Span | None = None
     # The rows, where this process holds them.
     held: pa.Table | None = None
 
@@ -106,6 +116,8 @@ class PendingRows:
         where = is_pending(pc.field, self.window)
         if names is not None:
             where &= pc.field("name").isin(sorted(names))
+        if self.span is not None:
+            where &= _is_inside(self.span)
         rows = self._read(self.files, [name for name in COLUMNS if name in needed], where)
         return _place(self._without_repetitions(rows), self.window.after_ts)
 
@@ -114,12 +126,17 @@ class PendingRows:
         for path in self.files.paths:
             yield replace(self, files=replace(self.files, paths=(path,)))
 
-    def map(self, use: Callable[[pa.Table], _T], columns: Sequence[str]) -> list[_T]:
+    def map(
+        self,
+        use: Callable[[pa.Table], _T],
+        columns: Sequence[str],
+        names: Collection[str] | None = None,
+    ) -> list[_T]:
         """Use the rows in blocks: those of some files are in memory, however many there are."""
         if self.held is not None or not self.files.paths:
-            return [use(self.read(columns=columns))]
+            return [use(self.read(names, columns))]
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            return list(threads.map(lambda file: use(file.read(columns=columns)), self.split()))
+            return list(threads.map(lambda file: use(file.read(names, columns)), self.split()))
 
     def _read(self, files: EventFiles, columns: Sequence[str], where: pc.Expression) -> pa.Table:
         reader = LakeReader(self.location)
@@ -203,6 +220,12 @@ def is_pending(get: Callable[[str], Any], window: Window) -> Any:
         # Rows with a commit ts belong to the window even if they arrived in a later batch.
         & (ordered_by_commit_ts | (batch <= window.batch))
     )
+
+
+def _is_inside(span: Span) -> pc.Expression:
+    ts = pc.field("commit_ts")
+    is_inside = (ts > span.after_ts) & (ts <= span.through_ts)
+    return (pc.field("ordering") == "commit_ts") & is_inside
 
 
 def _place(rows: pa.Table, after_ts: int) -> pa.Table:

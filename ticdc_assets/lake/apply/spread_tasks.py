@@ -19,9 +19,9 @@ from ticdc_assets.lake.apply.pending_rows import (
 from ticdc_assets.plan.steps import ApplyRows, TableWork
 from ticdc_assets.rows.parts import HOME, Part
 from ticdc_assets.rows.spreading import spread_events
-from ticdc_assets.store.data_files import write_file
+from ticdc_assets.store.data_files import read_passing, write_passing
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.reader import LakeReader, read_data_files
+from ticdc_assets.store.reader import LakeReader
 
 _SPREAD = PLACED.append(pa.field(HOME, pa.bool_()))
 
@@ -67,7 +67,7 @@ def do_spread(location: Lake, pending: PendingRows, task: SpreadTask) -> SpreadD
     for part in parts:
         events = pa.concat_tables(part)
         rows = events.num_rows
-        names = [write_file(location, f"current/{id}", events)[0]] if rows else []
+        names = [write_passing(location, f"current/{id}", events)] if rows else []
         files.append([SpreadFile(name, rows) for name in names])
     return SpreadDone(id, files)
 
@@ -77,8 +77,8 @@ def read_spread(location: Lake, id: str, files: Sequence[SpreadFile]) -> pa.Tabl
     reader = LakeReader(location)
     folder = reader.open_folder(f"current/{id}")
     with reader.explained(location.path(f"current/{id}")):
-        paths = [file.path for file in files]
-        return read_data_files(folder, paths, _SPREAD, _SPREAD.names)
+        read = [read_passing(folder, file.path) for file in files]
+    return pa.concat_tables([_SPREAD.empty_table(), *read])
 
 
 def read_part(pending: PendingRows, part: Part, step: ApplyRows) -> Iterator[pa.Table]:

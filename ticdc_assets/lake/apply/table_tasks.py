@@ -16,7 +16,7 @@ import pyarrow as pa
 from ticdc_assets.errors import CONTENT_ERRORS, ConfigError, describe_content_error
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.engine import Engine
-from ticdc_assets.lake.apply.pending_rows import PLACED, name_events, select_segment
+from ticdc_assets.lake.apply.pending_rows import PLACED, Span, name_events, select_segment
 from ticdc_assets.lake.apply.spread_tasks import SpreadFile, read_spread
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
@@ -52,8 +52,8 @@ class TableTask:
     """The work of one table, or of several that exchange rows.
 
     `versions` are the Delta versions from which tables start.  A large table has several `parts`,
-    and each part a task of its own, which names its `part`, and the files in the table's folder
-    that have the events of this part.
+    and each part a task of its own.  That names its `part`, and the files in the table's folder
+    that have the events of this part; or, where the work only adds rows, the `span` of its events.
     """
 
     work: Mapping[str, TableWork]
@@ -62,6 +62,8 @@ class TableTask:
     parts: int = 1
     part: Part | None = None
     spread_events: tuple[SpreadFile, ...] = ()
+    spans: tuple[Span, ...] = ()
+    span: Span | None = None
 
     @property
     def names(self) -> set[str]:
@@ -71,8 +73,8 @@ class TableTask:
 
     @property
     def pending_names(self) -> set[str]:
-        """Those of the rows that the task reads from the files of `events`."""
-        return self.names if self.part is None else set()
+        """Those of the rows that the task may read with the rows of other tasks."""
+        return self.names if self.part is None and self.span is None else set()
 
 
 class TableDone(msgspec.Struct, frozen=True):
@@ -155,9 +157,11 @@ def _list_reads(engine: Engine, task: TableTask) -> list[Callable[[], pa.Table]]
         if sum(file.rows for file in files) <= _MOST_EVENTS:
             return [lambda: read_spread(engine.location, id, files)]
         return [partial(read_spread, engine.location, id, [file]) for file in files]
-    names, pending = task.pending_names, engine.pending
+    names, pending = task.names, engine.pending
     if not names:
         return [PLACED.empty_table]
+    if task.span is not None:
+        return [partial(replace(pending, span=task.span).read, names)]
     count = sum(work.event_count for work in task.work.values())
     if pending.held is not None or count <= _MOST_EVENTS:
         return [partial(pending.read, names)]
@@ -241,7 +245,8 @@ def _finish(
     source: RowSource,
 ) -> TableDone:
     id, result = done
-    if task.way == "append" and any(segment.quarantined for segment in result.segments[:-1]):
+    only_adds = task.way == "append" or task.span is not None
+    if only_adds and any(segment.quarantined for segment in result.segments[:-1]):
         # What was left out may have had the key of a later insert.
         return TableDone(id, task.way, is_undone=True)
     quarantined = _pack(result.quarantined)

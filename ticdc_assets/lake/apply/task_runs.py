@@ -81,7 +81,7 @@ def _do_in_workers(
     lake: LakeSession, engine: Engine, tasks: Sequence[tuple[TableTask, int]]
 ) -> Iterator[TableDone]:
     engine = replace(engine, pending=engine.pending.describe())
-    large = [task for task, _ in tasks if task.parts > 1]
+    large = [task for task, _ in tasks if task.parts > 1 and not task.spans]
     spread = list(spread_tables(lake, engine, large)) if large else []
     try:
         split = [each for task, rows in tasks for each in split_table(task, rows, spread)]
@@ -120,6 +120,8 @@ def split_table(
     """Return the tasks of the parts of a table, with their numbers of rows."""
     if task.parts == 1:
         return [(task, rows)]
+    if task.spans:
+        return [(replace(task, span=span), rows // task.parts) for span in task.spans]
     (id,) = task.work
     own = [done.files for done in spread if done.id == id]
     return [
@@ -171,7 +173,8 @@ def _do_bundle(
 ) -> list[_Done]:
     names = set().union(*(task.pending_names for task in tasks))
     if len(tasks) > 1 and names:
-        engine = replace(engine, pending=engine.pending.hold(names))
+        held = replace(engine, pending=engine.pending.hold(names))
+        return [do(held if task.pending_names else engine, task) for task in tasks]
     return [do(engine, task) for task in tasks]
 
 

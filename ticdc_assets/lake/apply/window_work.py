@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deltalake import DeltaTable
 
@@ -19,6 +19,7 @@ from ticdc_assets.lake.apply.table_tasks import (
     unpack_quarantined,
 )
 from ticdc_assets.lake.apply.task_runs import do_tasks
+from ticdc_assets.lake.apply.time_spans import find_spans
 from ticdc_assets.lake.apply.window import PreparedWindow, has_files
 from ticdc_assets.plan.steps import Alter, ApplyRows, TableWork, group_by_exchange
 from ticdc_assets.rows.column_moves import takes_new_files
@@ -115,9 +116,21 @@ class WindowWork:
             *(-(-events // EVENTS_PER_PART), -(-(events + read) // _MOST_ROWS)),
             *(-(-size // _MOST_BYTES), 1),
         )
-        if parts > 1 and (len(ids) > 1 or not can_be_split(work[ids[0]])):
-            parts = 1
-        return _Prepared(TableTask(work, known, way, parts), events + read, tables)
+        task = TableTask(work, known, way, parts)
+        if may_append and parts > 1 and self._can_be_cut(task):
+            pending = self.window.engine.pending
+            task = replace(task, spans=find_spans(pending, task.names, events, parts))
+        if task.parts > 1 and not task.spans and (len(ids) > 1 or not can_be_split(work[ids[0]])):
+            task = replace(task, parts=1)
+        return _Prepared(task, events + read, tables)
+
+    def _can_be_cut(self, task: TableTask) -> bool:
+        """Whether a task only adds rows, so that its parts may be spans of time."""
+        if len(task.work) > 1 or (task.versions and task.way != "append"):
+            return False
+        (work,) = task.work.values()
+        segments = [step for step in work.steps if isinstance(step, ApplyRows)]
+        return self._appends(work) and all(s.is_ordered_by_commit_ts for s in segments)
 
     def _would_leave_iceberg(self, work: TableWork) -> bool:
         """Whether a merge would make of an Iceberg table what Iceberg does not have."""
