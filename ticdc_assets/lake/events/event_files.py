@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from ticdc_assets.lake.events.decode_workers import Worker
@@ -54,7 +55,8 @@ def write_events(location: Lake, batches: Iterable[pa.RecordBatch]) -> Iterator[
 
 def _write(location: Lake, batches: Sequence[pa.RecordBatch]) -> EventFile:
     events = pa.Table.from_batches(batches, SCHEMA)
-    has_many = len(events[_ORDER].unique()) > 1
+    # Markers and other events of no table have no name.
+    has_many = pc.count_distinct(events[_ORDER]).as_py() > 1
     if has_many:
         events = events.sort_by(_ORDER)
     size = _ROWS_PER_GROUP if has_many else ROWS_PER_GROUP
