@@ -4,7 +4,7 @@ A catalog that does not answer holds no run: every call has a time limit, and so
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -143,10 +143,16 @@ def _open_iceberg_rest(settings: IcebergRestCatalog) -> Catalog:
     stated["uri"] = settings.uri
     if settings.warehouse is not None:
         stated["warehouse"] = settings.warehouse
-    for name, value in stated.items():
-        if isinstance(value, str) and is_secret_name(name):
-            remember_secret(value)
+    _remember_secrets(stated)
     return IcebergRest(settings, lambda: Client(settings.profile or "ticdc", **stated))
+
+
+def _remember_secrets(stated: Mapping[str, Any]) -> None:
+    for name, value in stated.items():
+        if isinstance(value, Mapping):
+            _remember_secrets(value)
+        elif is_secret_name(name):
+            remember_secret(str(value))
 
 
 def _limit(session: "Session") -> None:

@@ -104,7 +104,7 @@ def test_a_reader_by_name_sees_a_life_of_twenty_tables_and_no_half_of_a_change(
     lake, life = open_lake(tmp_path, "*.*"), Life(6)
     by_name = ByName(lake, reader, "twenty_")
     before: dict[Name, Any] = {}
-    for _ in range(5):
+    for _ in range(4):
         after = life.live()
         assert advance(lake, life.send()).applied.problems == []
         by_name.allowed, by_name.names = [before, after], sorted({*before, *after})
@@ -241,6 +241,11 @@ def test_an_entry_goes_and_comes_back_with_the_iceberg_table(
     stream.send()
     assert update(lake, url, "back_") == []
     assert read_ids(reader, "back_d", "t") == [1, 2, 3, 4]
+    # Without the setting, there is none of them, here and there.
+    stream.lake = open_lake(tmp_path)
+    stream.send()
+    assert update(stream.lake, url, "back_") == []
+    assert list_names(reader, "back_d") == set()
 
 
 def test_hostile_names_have_entries_or_a_reason_why_not(

@@ -79,7 +79,7 @@ class FoundEntry:
 
     location: str
     properties: Mapping[str, str]
-    # All that the catalog said of it, for `replace`.
+    # All that the catalog said of it, for `replace`; None if it has to be read again.
     answer: Any = None
 
 

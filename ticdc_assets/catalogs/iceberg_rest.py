@@ -35,7 +35,7 @@ from pyiceberg.table.update import (
 )
 from requests import RequestException
 
-from ticdc_assets.catalogs.entry import OWNER, Entry, EntryName, Format, FoundEntry
+from ticdc_assets.catalogs.entry import Entry, EntryName, Format, FoundEntry
 from ticdc_assets.catalogs.iceberg_updates import list_first_updates, list_updates, states
 from ticdc_assets.changefeed.catalog import IcebergRestCatalog
 from ticdc_assets.errors import CatalogDown, CatalogError
@@ -56,6 +56,7 @@ _OF_ONE_CALL = (
     CommitFailedException,
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
+    NoSuchTableError,
     # Of a call that the catalog does not offer.
     NotImplementedError,
     RESTError,
@@ -112,17 +113,9 @@ class IcebergRest:
         name, wanted = (entry.database, entry.name), _get_metadata(entry)
         with self._called() as client:
             self._create_namespace(client, entry)
-            try:
-                begun = client.create_table_transaction(name, wanted.schema(), wanted.location)
-                staged = begun._table
-                updates = list_first_updates(staged.metadata, wanted, entry.properties)
-                _commit(client, staged, (AssertCreate(),), updates, wanted)
-            except (CommitFailedException, TableAlreadyExistsError):
-                # A call without an answer may have worked, and so has that of a killed run.
-                found = self.find(name)
-                if found is None or found.properties.get(OWNER) != entry.properties[OWNER]:
-                    raise
-                self.replace(entry, found)
+            begun = client.create_table_transaction(name, wanted.schema(), wanted.location)._table
+            updates = list_first_updates(begun.metadata, wanted, entry.properties)
+            _commit(client, begun, (AssertCreate(),), updates, wanted)
 
     def _create_namespace(self, client: RestCatalog, entry: Entry) -> None:
         with self._lock:
@@ -138,20 +131,20 @@ class IcebergRest:
             self._databases.add(entry.database)
 
     def replace(self, entry: Entry, found: FoundEntry) -> None:
-        table: Table = found.answer
-        known, wanted = table.metadata, _get_metadata(entry)
-        updates = list_updates(known, wanted, entry.properties)
-        if not updates:
-            return
-        # Whoever changed it meanwhile is not overwritten unseen.
-        requirements = (
-            AssertTableUUID(uuid=known.table_uuid),
-            AssertRefSnapshotId.model_validate(
-                {"ref": "main", "snapshot-id": known.current_snapshot_id}
-            ),
-        )
+        wanted = _get_metadata(entry)
         with self._called() as client:
-            _commit(client, table, requirements, updates, wanted)
+            table: Table = found.answer or client.load_table((entry.database, entry.name))
+            known = table.metadata
+            updates = list_updates(known, wanted, entry.properties)
+            # Whoever changed it meanwhile is not overwritten unseen.
+            requirements = (
+                AssertTableUUID(uuid=known.table_uuid),
+                AssertRefSnapshotId.model_validate(
+                    {"ref": "main", "snapshot-id": known.current_snapshot_id}
+                ),
+            )
+            if updates:
+                _commit(client, table, requirements, updates, wanted)
 
     def drop(self, name: EntryName) -> None:
         with self._called() as client, suppress(NoSuchTableError):

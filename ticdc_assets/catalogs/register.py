@@ -9,6 +9,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -200,7 +201,8 @@ class _Update:
     def _inspect(self, name: EntryName) -> FoundEntry:
         """Look an entry up; one that cannot be read, or is gone by now, is not ours."""
         try:
-            return self._catalog.find(name) or _NOT_OURS
+            # Of all entries together, what the catalog answers would be large.
+            return replace(self._catalog.find(name) or _NOT_OURS, answer=None)
         except CatalogDown:
             raise
         except CatalogError:

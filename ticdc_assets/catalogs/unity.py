@@ -12,7 +12,6 @@ properties say at which ts it is true.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -97,21 +96,14 @@ class Unity:
             raise
 
     def create(self, entry: Entry) -> None:
-        create = partial(self._call, "POST", "/tables", content=self._write(entry, {}))
+        content = self._write(entry, {})
         try:
-            try:
-                create()
-            except _Failure as error:
-                if error.status != 404:
-                    raise
-                self._create_schema(entry)
-                create()
+            self._call("POST", "/tables", content=content)
         except _Failure as error:
-            # A call without an answer may have worked, and so has that of a run that was killed.
-            found = self.find((entry.database, entry.name)) if _is_there(error) else None
-            if found is None or found.properties.get(OWNER) != entry.properties[OWNER]:
+            if error.status != 404:
                 raise
-            self.replace(entry, found)
+            self._create_schema(entry)
+            self._call("POST", "/tables", content=content)
 
     def _create_schema(self, entry: Entry) -> None:
         about = {
@@ -123,8 +115,9 @@ class Unity:
         try:
             self._call("POST", "/schemas", content=about)
         except _Failure as error:
-            # Another call of this run, or another changefeed's, may have created it.
-            if not _is_there(error):
+            # Another call of this run, or another changefeed's, may have created it.  The status
+            # differs by version.
+            if not error.code.endswith("ALREADY_EXISTS"):
                 raise
 
     def replace(self, entry: Entry, found: FoundEntry) -> None:
@@ -209,11 +202,6 @@ def _fold_name(name: str) -> str:
     if not folded or len(folded) > _MOST_CHARS:
         raise CatalogError(f"Unity Catalog takes names of 1 to {_MOST_CHARS} characters: {name!r}")
     return folded
-
-
-def _is_there(error: _Failure) -> bool:
-    # The status differs by version.
-    return error.code.endswith("ALREADY_EXISTS")
 
 
 def _read_entry(table: Mapping[str, Any]) -> FoundEntry:
