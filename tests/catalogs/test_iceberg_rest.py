@@ -15,6 +15,7 @@ from pyiceberg.table import Table
 from requests import Request
 
 from resources.catalogs import open_catalog, update_catalogs
+from resources.inspect_catalogs import inspect_catalogs
 from tests.catalogs.test_glue import send_all
 from tests.hostile_names import NAMES
 from tests.lake.addresses import create, send
@@ -294,6 +295,10 @@ def test_a_catalog_that_is_down_is_caught_up_with(
     assert update(lake, url, "down_") == []
     assert read_registration(lake.location, "iceberg-rest").problems == ()
     assert read_ids(reader, "down_d", "a") == [1, 3]
+    (none, there) = inspect_catalogs(replace(FEED, catalogs=(IcebergRestCatalog(url),)), "/lake")
+    assert (none.result, there.result) == ("warning", "ok")
+    assert "no table is an Iceberg table" in none.message
+    assert there.message.startswith(f"iceberg-rest at {url} has ")
     # Credentials are those of pyiceberg's configuration.
     feed = replace(lake.feed, catalogs=(IcebergRestCatalog(url, "down_", profile="nobody"),))
     (problem,) = update_catalogs(lake.location, feed)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from resources.catalogs import open_catalog, update_catalogs
+from resources.inspect_catalogs import inspect_catalogs
 from tests.catalogs.test_glue import send_all
 from tests.catalogs.unity_server import CATALOG, UnityServer, serve_unity
 from tests.hostile_names import NAMES
@@ -188,6 +189,9 @@ def test_what_does_not_answer_as_unity_catalog_is_caught_up_with(
     assert register_tables(lake.location, snapshot, open_catalog(wrong)) == []
     assert read_registration(lake.location, "unity").problems == ()
     assert {name for _, name in unity.tables} == {"a", "b"}
+    feeds = [replace(FEED, catalogs=(settings,)) for settings in (silent, wrong)]
+    found = [(each.result, each.setting) for feed in feeds for each in inspect_catalogs(feed, "/")]
+    assert found == [("failure", "catalog.unity"), ("ok", None)]
     monkeypatch.delenv("UNITY")
     (problem,) = update_catalogs(lake.location, replace(FEED, catalogs=(wrong,)))
     assert problem.reason == (
