@@ -11,6 +11,7 @@ INSTALLED = $(VENV)/.installed
 JARS = $(VENV)/.jars
 # That the tests find the jars of the Kafka broker there.
 BROKER_JARS = $(VENV)/.broker-jars
+CATALOG_JARS = $(VENV)/.catalog-jars
 # Where the changefeed of make dev writes: kafka, or else a folder.
 SINK =
 # The object store that a lake is in: make setup STORE=s3, azure or gcs.
@@ -46,16 +47,16 @@ dev: $(INSTALLED) $(JARS) $(if $(SINK),$(BROKER_JARS)) ## Start Dagster on a sim
 # Tests start many interpreters: each would compile the project again, where none may keep bytecode.
 test test-all soak test-ui: export PYTHONDONTWRITEBYTECODE =
 
-test: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Run the tests (several minutes)
+test: $(INSTALLED) $(JARS) $(BROKER_JARS) $(CATALOG_JARS) ## Run the tests (several minutes)
 	$(RUN) -m pytest -n auto
 
-test-all: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Run the tests on all recorded data too (hours)
+test-all: $(INSTALLED) $(JARS) $(BROKER_JARS) $(CATALOG_JARS) ## Run the tests on all recorded data too (hours)
 	$(RUN) -m pytest -n auto --dist load -m "not soak" -o faulthandler_timeout=0
 
 test-ui: $(INSTALLED) $(JARS) ## Test the UI in Chromium; screenshots go to artefacts/ui
 	$(RUN) -m pytest -m browser
 
-soak: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Run the long random tests (hours)
+soak: $(INSTALLED) $(JARS) $(BROKER_JARS) $(CATALOG_JARS) ## Run the long random tests (hours)
 	$(RUN) -m pytest -n auto --dist load -m soak -o faulthandler_timeout=0
 
 check: $(INSTALLED) ## Check lint rules, format and types
@@ -111,4 +112,8 @@ $(JARS): resources/jars.lock resources/jars.py resources/class_archive.py $(LOCK
 
 $(BROKER_JARS): resources/jars.lock resources/jars.py $(LOCKED) | $(INSTALLED)
 	$(RUN) -m resources.jars kafka-broker
+	@touch $@
+
+$(CATALOG_JARS): resources/jars.lock resources/jars.py $(LOCKED) | $(INSTALLED)
+	$(RUN) -m resources.jars iceberg-rest
 	@touch $@

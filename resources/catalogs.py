@@ -3,21 +3,33 @@
 A catalog that does not answer holds no run: every call has a time limit, and so has all of them.
 """
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from resources.patience import PatientCaller
 from ticdc_assets.catalogs import Catalog, read_registration, record_failure, register_tables
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.changefeed.catalog import CatalogSettings, GlueCatalog, HiveCatalog
+from ticdc_assets.changefeed.catalog import (
+    CatalogSettings,
+    GlueCatalog,
+    HiveCatalog,
+    IcebergRestCatalog,
+    UnityCatalog,
+)
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.iceberg.published import read_iceberg_problems
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
-from ticdc_assets.safe_text import describe_error
+from ticdc_assets.safe_text import describe_error, is_secret_name, remember_secret
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.problem import Problem
 
+if TYPE_CHECKING:
+    from requests import PreparedRequest, Session
+
+_PROFILE = "catalog.iceberg-rest.profile"
 # In seconds.  What works ends by itself much earlier.
 _PATIENCE = 60.0
 _CONNECT_SECONDS, _READ_SECONDS = 3, 10
@@ -27,7 +39,15 @@ _AT_ONCE = 8
 
 def open_catalog(settings: CatalogSettings) -> Catalog:
     """Open a catalog, with the credentials that it takes; it is not called yet."""
-    return _open_glue(settings) if isinstance(settings, GlueCatalog) else _open_hive(settings)
+    match settings:
+        case GlueCatalog():
+            return _open_glue(settings)
+        case HiveCatalog():
+            return _open_hive(settings)
+        case UnityCatalog():
+            return _open_unity(settings)
+        case IcebergRestCatalog():
+            return _open_iceberg_rest(settings)
 
 
 def _open_glue(settings: GlueCatalog) -> Catalog:
@@ -69,6 +89,80 @@ def _open_hive(settings: HiveCatalog) -> Catalog:
     transport = TBufferedTransport(socket)
     client = ThriftHiveMetastore.Client(TBinaryProtocol(transport))
     return Hive(settings, transport, client)
+
+
+def _open_unity(settings: UnityCatalog) -> Catalog:
+    from requests import Session
+
+    from ticdc_assets.catalogs.unity import Unity
+
+    session = Session()
+    _limit(session)
+    if settings.token_env is not None:
+        token = os.environ.get(settings.token_env)
+        if not token:
+            reason = f"the environment variable {settings.token_env} is not set"
+            raise ConfigError(reason, setting="catalog.unity.token-env")
+        remember_secret(token)
+
+        def authorize(request: "PreparedRequest") -> "PreparedRequest":
+            request.headers["Authorization"] = f"Bearer {token}"
+            return request
+
+        # As a header of the session, one from a file of passwords would replace it.
+        session.auth = authorize
+    return Unity(settings, session)
+
+
+def _open_iceberg_rest(settings: IcebergRestCatalog) -> Catalog:
+    # Importing it takes most of a second.
+    from pyiceberg.catalog.rest import RestCatalog
+    from pyiceberg.utils.config import Config
+
+    from ticdc_assets.catalogs.iceberg_rest import IcebergRest
+
+    class Client(RestCatalog):
+        """One whose calls end."""
+
+        def _create_session(self) -> "Session":
+            session = super()._create_session()
+            _limit(session)
+            return session
+
+    stated: dict[str, Any] = {}
+    if settings.profile is not None:
+        try:
+            stated |= Config().get_catalog_config(settings.profile) or {}
+        except Exception as error:
+            # Whatever its parser of YAML raises.
+            reason = f"pyiceberg's configuration cannot be read: {describe_error(error)}"
+            raise ConfigError(reason, setting=_PROFILE) from None
+        if not stated:
+            reason = f"pyiceberg's configuration has no catalog {settings.profile!r}"
+            raise ConfigError(reason, setting=_PROFILE)
+    stated["uri"] = settings.uri
+    if settings.warehouse is not None:
+        stated["warehouse"] = settings.warehouse
+    _remember_secrets(stated)
+    return IcebergRest(settings, lambda: Client(settings.profile or "ticdc", **stated))
+
+
+def _remember_secrets(stated: Mapping[str, Any]) -> None:
+    for name, value in stated.items():
+        if isinstance(value, Mapping):
+            _remember_secrets(value)
+        elif is_secret_name(name):
+            remember_secret(str(value))
+
+
+def _limit(session: "Session") -> None:
+    """Limit the time of every call, and connect once more if that fails."""
+    from requests.adapters import HTTPAdapter
+
+    timeout = (_CONNECT_SECONDS, _READ_SECONDS)
+    session.request = partial(session.request, timeout=timeout)  # type: ignore[method-assign]
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, HTTPAdapter(pool_maxsize=_AT_ONCE, max_retries=_ATTEMPTS - 1))
 
 
 def update_catalogs(lake: Lake, feed: Changefeed) -> list[Problem]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from resources.catalogs import open_catalog
 from resources.finding import Finding, blame, note
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.changefeed.catalog import CatalogSettings
+from ticdc_assets.changefeed.catalog import CatalogSettings, GlueCatalog, IcebergRestCatalog
 from ticdc_assets.errors import CatalogError, ConfigError
 
 _FIX = (
@@ -13,6 +13,8 @@ _FIX = (
     " credentials come from the environment, or a profile"
 )
 _UNREACHABLE = "the engines of AWS read S3 only, and the lake is at {}"
+_NO_ICEBERG = "no table is an Iceberg table, so this catalog gets none"
+_NAME_TABLES = 'name some, such as iceberg = ["shop.*"]'
 _MOVE = "keep the lake in a bucket, or use the catalog with engines of your own that reach it"
 
 
@@ -32,7 +34,10 @@ def _inspect(feed: Changefeed, settings: CatalogSettings, root: str) -> Iterator
         silent = ConfigError(error.reason, setting=f"catalog.{settings.kind}")
         yield blame("failure", "catalog", silent, _FIX, feed.id)
         return
-    if not root.startswith("s3a://"):
+    if isinstance(settings, IcebergRestCatalog) and not feed.iceberg:
+        none = ConfigError(_NO_ICEBERG, setting=f"catalog.{settings.kind}")
+        yield blame("warning", "catalog", none, _NAME_TABLES, feed.id)
+    if isinstance(settings, GlueCatalog) and not root.startswith("s3a://"):
         far = ConfigError(_UNREACHABLE.format(root), setting=f"catalog.{settings.kind}")
         yield blame("warning", "catalog", far, _MOVE, feed.id)
     has = f"{len(databases):,} databases"

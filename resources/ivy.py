@@ -1,6 +1,7 @@
 """Download jars with the Ivy that Spark ships, from the repositories that its settings name."""
 
 import subprocess
+from collections import defaultdict
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -66,7 +67,15 @@ def _format_module(coordinates: Sequence[str], with_dependencies: bool) -> str:
         f'<exclude org={quoteattr(group)} module={quoteattr(name)} matcher="glob"/>'
         for group, name in (exclude.split(":") for exclude in _EXCLUDES)
     )
-    dependencies = "".join(_format_dependency(c, with_dependencies) for c in coordinates)
+    # One module may have several jars.
+    classifiers: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for coordinate in coordinates:
+        *module, classifier = (*coordinate.split(":"), "")[:4]
+        classifiers[tuple(module)].append(classifier)
+    dependencies = "".join(
+        _format_dependency(module, found, with_dependencies)
+        for module, found in classifiers.items()
+    )
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/extra">'
         '<info organisation="ticdc" module="jars"/>'
@@ -75,14 +84,19 @@ def _format_module(coordinates: Sequence[str], with_dependencies: bool) -> str:
     )
 
 
-def _format_dependency(coordinate: str, with_dependencies: bool) -> str:
-    group, name, revision, *classifiers = coordinate.split(":")
+def _format_dependency(
+    module: tuple[str, ...], classifiers: Sequence[str], with_dependencies: bool
+) -> str:
+    group, name, revision = map(quoteattr, module)
+    stated = {one: f" m:classifier={quoteattr(one)}" if one else "" for one in classifiers}
     artifacts = "".join(
-        f'<artifact name={quoteattr(name)} type="jar" ext="jar" m:classifier={quoteattr(one)}/>'
-        for one in classifiers
+        f'<artifact name={name} type="jar" ext="jar"{classifier}/>'
+        for classifier in stated.values()
+        # Without any, the module says which jar it has.
+        if any(classifiers)
     )
     transitive = "true" if with_dependencies else "false"
     return (
-        f"<dependency org={quoteattr(group)} name={quoteattr(name)} rev={quoteattr(revision)}"
+        f"<dependency org={group} name={name} rev={revision}"
         f' conf="default->master,runtime" transitive="{transitive}">{artifacts}</dependency>'
     )

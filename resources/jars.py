@@ -3,7 +3,7 @@
 `jars.lock` lists them with their SHA-256.  `python -m resources.jars [STORE]` downloads Delta's
 jars, and those of one store, into the folder that TICDC_SPARK_JARS names or the one in this Python
 environment.  A session downloads nothing, and loads no jar that differs from the lock.  The lock
-also lists the Kafka broker of the tests: `python -m resources.jars kafka-broker`.
+also lists servers for tests, a Kafka broker and a catalog: `python -m resources.jars kafka-broker`.
 """
 
 import argparse
@@ -23,21 +23,30 @@ from ticdc_assets.errors import ConfigError
 _SPARK_LINE = ".".join(version("pyspark").split(".")[:2])
 # The coordinate that `delta.configure_spark_with_delta_pip` builds, without importing Spark.
 DELTA = f"io.delta:delta-spark_{_SPARK_LINE}_2.13:{version('delta-spark')}"
-# What `make lock` locks, by part of the lock file: a package, with what it depends on.
+# What `make lock` locks, by part of the lock file: packages, with what they depend on.
 _PACKAGES = {
-    "delta": DELTA,
+    "delta": (DELTA,),
     # Built for the Hadoop client that this Spark ships.
-    "s3": "org.apache.hadoop:hadoop-aws:3.4.2",
-    "azure": "org.apache.hadoop:hadoop-azure:3.4.2",
+    "s3": ("org.apache.hadoop:hadoop-aws:3.4.2",),
+    "azure": ("org.apache.hadoop:hadoop-azure:3.4.2",),
     # Only the shaded jar, which contains what it depends on, works beside Spark.  Later versions of
     # the connector need Hadoop classes that no longer exist.
-    "gcs": "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.28:shaded",
+    "gcs": ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.28:shaded",),
     # A broker for tests; no session loads it.  It runs with Spark's own jars on its class path,
     # which hold the rest of what it depends on.
-    "kafka-broker": "org.apache.kafka:kafka_2.13:4.1.2",
+    "kafka-broker": ("org.apache.kafka:kafka_2.13:4.1.2",),
+    # The REST catalog of Iceberg's own tests, for ours, likewise.
+    "iceberg-rest": (
+        "org.apache.iceberg:iceberg-open-api:1.10.0:test-fixtures",
+        "org.apache.iceberg:iceberg-core:1.10.0:tests",
+        "org.apache.iceberg:iceberg-core:1.10.0",
+        "org.eclipse.jetty:jetty-servlet:11.0.26",
+        "org.xerial:sqlite-jdbc:3.50.3.0",
+    ),
 }
-BROKER = "kafka-broker"
-STORES = tuple(part for part in _PACKAGES if part not in ("delta", BROKER))
+BROKER, ICEBERG_REST = "kafka-broker", "iceberg-rest"
+SERVERS = (BROKER, ICEBERG_REST)
+STORES = tuple(part for part in _PACKAGES if part not in ("delta", *SERVERS))
 
 FOLDER = "TICDC_SPARK_JARS"
 LOCK = Path(__file__).with_name("jars.lock")
@@ -64,9 +73,9 @@ def read_lock(store: str | None = None) -> list[Jar]:
     return _read_parts("delta") if store is None else _read_parts("delta", store)
 
 
-def read_broker_lock() -> list[Jar]:
-    """Read the jars of the Kafka broker that tests run."""
-    return _read_parts(BROKER)
+def read_server_lock(server: str) -> list[Jar]:
+    """Read the jars of a server that tests run."""
+    return _read_parts(server)
 
 
 def _read_parts(*parts: str) -> list[Jar]:
@@ -79,9 +88,9 @@ def find_jars(store: str | None = None) -> list[Path]:
     return _find(read_lock(store), store)
 
 
-def find_broker_jars() -> list[Path]:
-    """Return the jars of the Kafka broker; raise an error if one is not genuine."""
-    return _find(read_broker_lock(), BROKER)
+def find_server_jars(server: str) -> list[Path]:
+    """Return the jars of a server; raise an error if one is not genuine."""
+    return _find(read_server_lock(server), server)
 
 
 def _find(jars: Iterable[Jar], part: str | None) -> list[Path]:
@@ -120,15 +129,18 @@ def fetch_jars(folder: Path, jars: Iterable[Jar]) -> list[str]:
 
 def lock_jars() -> str:
     """Download every package, with what it depends on; return the text of the lock file."""
-    text = _LOCK_HEADER
-    for part, package in _PACKAGES.items():
-        # The shaded jar contains what it depends on.
+    return _LOCK_HEADER + "".join(map(_lock_part, _PACKAGES))
+
+
+def _lock_part(part: str) -> str:
+    hashes: dict[str, str] = {}
+    for package in _PACKAGES[part]:
+        # The shaded jar contains what it depends on, and other packages name that of the others.
         is_whole = len(package.split(":")) > 3
         with tempfile.TemporaryDirectory() as scratch:
             paths = download_jars(Path(scratch), [package], with_dependencies=not is_whole)
-            text += f"\n[{part}]\n"
-            text += "".join(f'"{name}" = "{_hash(paths[name])}"\n' for name in sorted(paths))
-    return text
+            hashes |= {name: _hash(path) for name, path in paths.items()}
+    return f"\n[{part}]\n" + "".join(f'"{name}" = "{hashes[name]}"\n' for name in sorted(hashes))
 
 
 def _get_folder() -> Path:
@@ -155,7 +167,7 @@ def _hash(path: Path) -> str:
 def main() -> None:
     """Download jars into the folder of this environment, or write the lock file."""
     parser = argparse.ArgumentParser(prog="python -m resources.jars", description=__doc__)
-    parts = (*STORES, BROKER)
+    parts = (*STORES, *SERVERS)
     parser.add_argument("store", nargs="?", choices=parts, metavar="STORE", help=", ".join(parts))
     parser.add_argument("--lock", action="store_true", help="write resources/jars.lock instead")
     options = parser.parse_args()
@@ -164,8 +176,8 @@ def main() -> None:
         if options.lock:
             LOCK.write_text(lock_jars(), encoding="utf-8")
             return
-        is_broker = options.store == BROKER
-        fetched = fetch_jars(folder, read_broker_lock() if is_broker else read_lock(options.store))
+        read = read_server_lock if options.store in SERVERS else read_lock
+        fetched = fetch_jars(folder, read(options.store))
     except ConfigError as error:
         sys.exit(str(error))
     print(f"{folder}: {'downloaded ' + ', '.join(fetched) if fetched else 'up to date'}")

@@ -65,7 +65,10 @@ def prepare_broker(
     (folder / _SETTINGS).write_text("".join(lines))
     pyspark = find_spec("pyspark")
     assert pyspark
-    paths = [*map(str, jars.find_broker_jars()), str(Path(str(pyspark.origin)).parent / "jars/*")]
+    paths = [
+        *map(str, jars.find_server_jars(jars.BROKER)),
+        str(Path(str(pyspark.origin)).parent / "jars/*"),
+    ]
     java = [str(find_java()), *_OPTIONS, "-cp", os.pathsep.join(paths)]
     formatting = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", _SETTINGS, *users]
     done = subprocess.run([*java, *formatting], cwd=folder, capture_output=True, text=True)

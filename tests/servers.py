@@ -181,3 +181,24 @@ def hive_metastore(folder: Path) -> Iterator[str]:
     with run_server(command, folder, "hive") as server:
         wait_for_port(server, port, folder / "hive.log")
         yield f"thrift://{HOST}:{port}"
+
+
+@contextmanager
+def iceberg_catalog(folder: Path) -> Iterator[str]:
+    """Run the REST catalog of Iceberg's own tests, over SQLite; yield its URL."""
+    port = free_port()
+    settings = {
+        "CATALOG_URI": f"jdbc:sqlite:{folder / 'catalog.db'}",
+        "CATALOG_WAREHOUSE": (folder / "warehouse").as_uri(),
+        "CATALOG_REST_PORT": str(port),
+    }
+    stated = [f"{name}={value}" for name, value in settings.items()]
+    paths = [*jars.find_server_jars(jars.ICEBERG_REST), SPARK_HOME / "jars" / "*"]
+    class_path = os.pathsep.join(map(str, paths))
+    command = [
+        *("env", *stated, str(find_java()), "-Xmx512m", f"-Djava.io.tmpdir={folder}"),
+        *("-cp", class_path, "org.apache.iceberg.rest.RESTCatalogServer"),
+    ]
+    with run_server(command, folder, "iceberg") as server:
+        wait_for_port(server, port, folder / "iceberg.log")
+        yield f"http://{HOST}:{port}"

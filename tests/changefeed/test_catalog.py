@@ -5,7 +5,12 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
-from ticdc_assets.changefeed.catalog import GlueCatalog, HiveCatalog
+from ticdc_assets.changefeed.catalog import (
+    GlueCatalog,
+    HiveCatalog,
+    IcebergRestCatalog,
+    UnityCatalog,
+)
 from ticdc_assets.errors import ConfigError
 
 
@@ -29,6 +34,14 @@ def test_a_catalog_is_declared_by_a_table_of_its_own(tmp_path: Path) -> None:
     assert (hive, glue) == (HiveCatalog("thrift://[::1]:9083"), GlueCatalog())
     assert hive.address == ("::1", 9083)
     assert HiveCatalog("thrift://metastore").address == ("metastore", 9083)
+    table = '[changefeed.catalog.unity]\nuri = "https://h:8080"\ncatalog = "main"\n'
+    table += 'token-env = "UNITY_TOKEN"\ndatabase-prefix = "tidb_"\n'
+    table += '[changefeed.catalog.iceberg-rest]\nuri = "https://h/api/catalog"\n'
+    table += 'warehouse = "lake"\nprofile = "polaris"'
+    assert declare(tmp_path, table).catalogs == (
+        UnityCatalog("https://h:8080", "main", "tidb_", "UNITY_TOKEN"),
+        IcebergRestCatalog("https://h/api/catalog", "", "lake", "polaris"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,6 +57,16 @@ def test_a_catalog_is_declared_by_a_table_of_its_own(tmp_path: Path) -> None:
         ("[changefeed.catalog.glue]\naccount = 123456789012", "12 digits .* in quotes"),
         ("[changefeed.catalog.hive]", "hive.uri is missing: it must be a URI"),
         ('[changefeed.catalog.hive]\nuri = "thrift://u:hunter22@h"', "hive.uri must be a URI"),
+        ('[changefeed.catalog.unity]\nuri = "https://h"', "unity.catalog is missing: it must be"),
+        (
+            '[changefeed.catalog.unity]\nuri = "https://h/api"',
+            "unity.uri must be .* without a path",
+        ),
+        ('[changefeed.catalog.unity]\ntoken = "hunter22"', "never from this file"),
+        ('[changefeed.catalog.unity]\ncatalog = "a.b"', "unity.catalog must be the name"),
+        ('[changefeed.catalog.iceberg-rest]\nprofile = "x"', "iceberg-rest.uri is missing"),
+        ('[changefeed.catalog.iceberg-rest]\nuri = "https://u:hunter22@h"', "uri must be the URL"),
+        ('[changefeed.catalog.iceberg-rest]\ncredential = "hunter22"', "never from this file"),
         ('[changefeed.catalog.glue]\nregion = ""', "region must be the name"),
         ('[changefeed.catalog.glue]\nendpoint = "https://u:hunter22@h"', "endpoint must be a URL"),
         ('[changefeed.catalog.glue]\nendpoint = "https://h/?token=hunter22"', "must be a URL"),

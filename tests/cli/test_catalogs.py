@@ -70,3 +70,8 @@ def test_a_run_goes_on_without_its_catalog_and_the_next_one_catches_up(
     results = {each["result"]: each for each in found if each["subject"] == "catalog"}
     assert results["ok"]["message"] == f"glue at {glue.url} has 1 databases"
     assert "the engines of AWS read S3 only" in results["warning"]["message"]
+    # Maintenance changes which files a table consists of.
+    (registered,) = Path().rglob("catalog-glue.json")
+    registered.unlink()
+    assert run("maintain")[0] == 0
+    assert registered.exists()

@@ -284,9 +284,18 @@ def test_old_snapshots_leave_with_the_files_that_only_they_need(
     metadata.write_text(json.dumps(content))
     for path in folder.rglob("*.*"):
         os.utime(path, (0, 0))
+    # What a catalog wrote of the table: one file is new, and the others as old as those above.
+    written = Path(lake.path("iceberg-catalog/d.c"))
+    written.mkdir(parents=True)
+    for number in range(104):
+        (written / f"{number:03}.metadata.json").touch()
+        os.utime(written / f"{number:03}.metadata.json", (number, number))
+    (written / "104.metadata.json").touch()
     maintain(lake, read_last_snapshot(lake))
     assert len(open_iceberg(lake, "d.c").snapshots()) == 2
     maintain(lake, read_last_snapshot(lake), retain_days=7)
+    left_there = sorted(path.name for path in written.iterdir())
+    assert left_there == [f"{number:03}.metadata.json" for number in range(4, 105)]
     table = open_iceberg(lake, "d.c")
     assert [snapshot.summary["ticdc.resolved_ts"] for snapshot in table.snapshots()] == ["39"]
     assert read_iceberg(lake) == LIFE[3][1]

@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from resources.catalogs import update_catalogs
 from resources.deployment import LakeResource, SparkResource, lost_server_errors
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed
@@ -42,6 +43,9 @@ def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
                 retain_days=config.retain_days,
                 expire_days=config.expire_days,
             )
+            # An Iceberg catalog names files, which the next maintenance may remove.
+            for problem in update_catalogs(location, feed):
+                context.log.warning(problem.describe())
         context.add_output_metadata(
             {
                 "ticdc/tables_compacted": result.compacted,

@@ -1,29 +1,16 @@
 """Entries of catalogs: what they should be, and what a catalog must be able to do with them."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ticdc_assets.errors import CatalogError
-from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.log.named_tables import describe_address
-from ticdc_assets.rows.columns import (
-    list_comments,
-)
-from ticdc_assets.store.delta_log import TableState
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
 
 # The property that says whose an entry is.
 OWNER = "ticdc.changefeed"
-# The properties of an address that an entry has, too.
-_PROPERTIES = (
-    OWNER,
-    "ticdc.table",
-    "ticdc.status",
-    "ticdc.primary_key",
-    "ticdc.incarnation",
-    "ticdc.resolved_ts",
-)
 # By which engines know a Delta table.
 DELTA_PROPERTIES = {
     "EXTERNAL": "TRUE",
@@ -34,26 +21,32 @@ DELTA_PROPERTIES = {
 INPUT_FORMAT = "org.apache.hadoop.mapred.SequenceFileInputFormat"
 OUTPUT_FORMAT = "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat"
 SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
-# The types of Delta's logs that Hive calls otherwise.
+# The types of Delta's logs that Spark's SQL calls otherwise.
+SQL_TYPES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 _HIVE_TYPES = {
-    "byte": "tinyint",
-    "short": "smallint",
-    "integer": "int",
-    "long": "bigint",
+    **SQL_TYPES,
     # Engines read the type from Delta's log; Hive's has no time zone anyway.
     "timestamp_ntz": "timestamp",
 }
 
 # A database and a table, as a catalog names them.
 EntryName = tuple[str, str]
+# Whether a catalog has the Delta tables at the addresses, or the Iceberg tables.
+Format = Literal["delta", "iceberg"]
 
 
 @dataclass(frozen=True)
 class EntryColumn:
     name: str
-    # As Hive writes types.
-    type: str
+    # As Delta's log writes types.
+    delta_type: Any
+    is_nullable: bool
     comment: str
+
+    @property
+    def type(self) -> str:
+        """The type as Hive writes it."""
+        return write_type(self.delta_type, _HIVE_TYPES)
 
 
 @dataclass(frozen=True)
@@ -67,6 +60,8 @@ class Entry:
     comment: str
     columns: tuple[EntryColumn, ...]
     properties: Mapping[str, str]
+    # Of an Iceberg table; its columns are there.
+    metadata: "TableMetadata | None" = None
 
     @property
     def database_comment(self) -> str:
@@ -84,6 +79,8 @@ class FoundEntry:
 
     location: str
     properties: Mapping[str, str]
+    # All that the catalog said of it, for `replace`; None if it has to be read again.
+    answer: Any = None
 
 
 class Catalog(Protocol):
@@ -91,6 +88,9 @@ class Catalog(Protocol):
 
     @property
     def kind(self) -> str: ...
+
+    @property
+    def format(self) -> Format: ...
 
     @property
     def place(self) -> str:
@@ -109,8 +109,11 @@ class Catalog(Protocol):
     def list_databases(self) -> dict[str, Mapping[str, str]]:
         """List all databases with their properties."""
 
-    def list_entries(self, database: str) -> dict[str, FoundEntry]:
-        """List all entries of a database; none if there is no such database."""
+    def list_entries(self, database: str) -> Mapping[str, FoundEntry | None]:
+        """List all entries of a database; none if there is no such database.
+
+        Of some, the catalog may say the names only.
+        """
 
     def find(self, name: EntryName) -> FoundEntry | None: ...
 
@@ -123,27 +126,14 @@ class Catalog(Protocol):
     def drop(self, name: EntryName) -> None: ...
 
 
-def make_entry(name: EntryName, location: str, schema: TableSchema, address: TableState) -> Entry:
-    """Make the entry of a table from its schema and the state at its address."""
-    comments = list_comments(schema)
-    columns = tuple(
-        EntryColumn(field["name"], write_hive_type(field["type"]), comments.get(field["name"], ""))
-        for field in json.loads(address.schema)["fields"]
-    )
-    stated = address.properties
-    properties = {key: stated[key] for key in _PROPERTIES if key in stated}
-    comment = describe_address(schema, stated[OWNER])
-    return Entry(*name, location, comment, columns, properties)
-
-
-def write_hive_type(type: Any) -> str:
-    """Write a type of a Delta log's schema as Hive does."""
+def write_type(type: Any, names: Mapping[str, str]) -> str:
+    """Write a type of a Delta log's schema in SQL; some types have other names there."""
     match type:
         case str():
-            return _HIVE_TYPES.get(type, type)
+            return names.get(type, type)
         case {"type": "array", "elementType": element}:
-            return f"array<{write_hive_type(element)}>"
+            return f"array<{write_type(element, names)}>"
         case {"type": "map", "keyType": key, "valueType": value}:
-            return f"map<{write_hive_type(key)},{write_hive_type(value)}>"
+            return f"map<{write_type(key, names)},{write_type(value, names)}>"
         case _:
             raise CatalogError(f"a column has the type {type!r}, which current tables do not have")

@@ -25,6 +25,7 @@ from ticdc_assets.catalogs.entry import (
     SERDE,
     Entry,
     EntryName,
+    Format,
     FoundEntry,
 )
 from ticdc_assets.changefeed.catalog import GlueCatalog
@@ -57,6 +58,8 @@ _OF_ALL_CALLS = (
 
 class Glue:
     """The Glue Data Catalog, through a client of boto3."""
+
+    format: Format = "delta"
 
     def __init__(self, settings: GlueCatalog, client: Any) -> None:
         self._client = client

@@ -21,6 +21,7 @@ from ticdc_assets.catalogs.entry import (
     SERDE,
     Entry,
     EntryName,
+    Format,
     FoundEntry,
 )
 from ticdc_assets.changefeed.catalog import HiveCatalog
@@ -34,6 +35,8 @@ _LISTED_AT_ONCE = 100
 
 class Hive:
     """A Hive Metastore, through a client of Thrift that is connected when it is first called."""
+
+    format: Format = "delta"
 
     def __init__(self, settings: HiveCatalog, transport: Any, client: Any) -> None:
         self._transport = transport

@@ -7,32 +7,32 @@ is, and once a day all entries are compared.
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import msgspec
 from pyarrow import fs
 
-from ticdc_assets.catalogs.entry import OWNER, Catalog, EntryName, FoundEntry, make_entry
+from ticdc_assets.catalogs.entry import OWNER, Catalog, EntryName, FoundEntry
 from ticdc_assets.catalogs.names import EntryFault, map_names
+from ticdc_assets.catalogs.shown import ShownTables, read_shown
 from ticdc_assets.errors import CatalogDown, CatalogError, ConfigError
 from ticdc_assets.events.written import write_json
-from ticdc_assets.lake.log.named_tables import NamedTable, name_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.store.delta_log import read_newest_state
 from ticdc_assets.store.json_files import read_json_file, write_json_file
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader, create_folder, open_folder
 from ticdc_assets.stream.problem import Problem
 
-_FOLDER = "current"
 _AT_ONCE = 8
 # A run waits no longer for a catalog, and the next one goes on.
 _MOST_SECONDS = 30.0
 _COMPARED_EVERY = timedelta(days=1)
 _MOST_SHOWN = 20
+_NOT_OURS = FoundEntry("", {})
 
 
 class RegisteredEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -53,11 +53,13 @@ class Registration(msgspec.Struct, frozen=True):
     compared_at: datetime = datetime.min.replace(tzinfo=UTC)
     entries: tuple[RegisteredEntry, ...] = ()
     problems: tuple[str, ...] = ()
+    # Which Iceberg tables they were.
+    born: str = ""
 
-    def is_current(self, catalog: Catalog, snapshot_id: int, now: datetime) -> bool:
+    def is_current(self, catalog: Catalog, shown: ShownTables, now: datetime) -> bool:
         """Whether a catalog needs no call."""
-        is_done = self.snapshot_id == snapshot_id and not self.problems
-        is_same = self.rule == catalog.rule
+        is_done = self.snapshot_id == shown.snapshot_id and not self.problems
+        is_same = (self.rule, self.born) == (catalog.rule, shown.born)
         return is_done and is_same and not self.needs_comparison(catalog, now)
 
     def needs_comparison(self, catalog: Catalog, now: datetime) -> bool:
@@ -75,14 +77,18 @@ def read_registration(lake: Lake, kind: str) -> Registration:
 
 
 def register_tables(lake: Lake, snapshot: Snapshot, catalog: Catalog) -> list[Problem]:
-    """Bring the entries of a catalog to a snapshot that is published; return what is not so."""
+    """Bring the entries of a catalog to a snapshot that is published; return what is not so.
+
+    Raise a `ConfigError` if the snapshot is not published as this catalog has it.
+    """
     known = read_registration(lake, catalog.kind)
+    shown = read_shown(lake, snapshot, catalog.format)
     now = datetime.now(UTC)
-    if known.is_current(catalog, snapshot.snapshot_id, now):
+    if known.is_current(catalog, shown, now):
         return []
     if known.place != catalog.place:
         known = Registration(place=catalog.place)
-    update = _Update(lake, catalog, name_tables(snapshot), known)
+    update = _Update(shown, catalog, known)
     update.run(is_full=known.needs_comparison(catalog, now))
     problems = _make_problems(catalog.kind, update.faults)
     done = Registration(
@@ -92,6 +98,7 @@ def register_tables(lake: Lake, snapshot: Snapshot, catalog: Catalog) -> list[Pr
         now if update.is_compared else known.compared_at,
         tuple(RegisteredEntry(*name, made_of) for name, made_of in update.entries.items()),
         tuple(problem.describe() for problem in problems),
+        shown.born,
     )
     _write(lake, catalog.kind, done)
     return problems
@@ -132,19 +139,18 @@ def _make_problems(kind: str, faults: list[EntryFault]) -> list[Problem]:
 class _Update:
     """The work on a catalog's entries, as far as it got."""
 
-    def __init__(
-        self, lake: Lake, catalog: Catalog, tables: Mapping[str, NamedTable], known: Registration
-    ) -> None:
-        self._lake = lake
+    def __init__(self, shown: ShownTables, catalog: Catalog, known: Registration) -> None:
+        self._shown = shown
+        self._lake = shown.lake
         self._catalog = catalog
-        self._tables = tables
-        self._home = catalog.locate(lake.path(_FOLDER))
+        self._tables = shown.tables
+        self._home = catalog.locate(self._lake.path(shown.folder))
         self._deadline = time.monotonic() + _MOST_SECONDS
-        schemas = {address: table.schema for address, (table, _) in tables.items()}
+        schemas = {address: table.schema for address, (table, _) in self._tables.items()}
         self._wanted, self.faults = map_names(schemas, catalog.map_name)
         self.entries = {(each.database, each.name): each.made_of for each in known.entries}
-        # What the catalog has, if all of it was listed.
-        self._listed: dict[EntryName, FoundEntry] | None = None
+        # What the catalog has, if all of it was listed; of some, that is not known yet.
+        self._listed: dict[EntryName, FoundEntry | None] | None = None
         self._down: str | None = None
         self._left: list[EntryName] = []
 
@@ -174,23 +180,38 @@ class _Update:
 
     def _compare(self) -> None:
         """List what the catalog has; entries that are gone, or not ours any more, are not known."""
-        listed: dict[EntryName, FoundEntry] = {}
+        listed: dict[EntryName, FoundEntry | None] = {}
         try:
             databases = {database for database, _ in (*self._wanted, *self.entries)}
             for database, properties in self._catalog.list_databases().items():
                 if OWNER in properties or database in databases:
                     found = self._catalog.list_entries(database)
                     listed |= {(database, name): entry for name, entry in found.items()}
+            # Whose a known entry is matters when it is changed only, and is found out then.
+            strange = [name for name in listed if listed[name] is None and name not in self.entries]
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                listed |= zip(strange, pool.map(self._inspect, strange), strict=True)
         except CatalogError as error:
             self._down = error.reason
             return
         self._listed = listed
-        own = [name for name, entry in listed.items() if self._is_own(entry)]
+        own = [name for name, entry in listed.items() if entry is None or self._is_own(entry)]
         self.entries = {name: self.entries.get(name, "") for name in own}
+
+    def _inspect(self, name: EntryName) -> FoundEntry:
+        """Look an entry up; one that cannot be read, or is gone by now, is not ours."""
+        try:
+            # Of all entries together, what the catalog answers would be large.
+            return replace(self._catalog.find(name) or _NOT_OURS, answer=None)
+        except CatalogDown:
+            raise
+        except CatalogError:
+            return _NOT_OURS
 
     def _fingerprint(self, address: str) -> str:
         table, version = self._tables[address]
-        parts = (self._home, address, table.id, version, table.shown_status)
+        born = filter(None, [self._shown.born])
+        parts = (self._home, address, table.id, version, table.shown_status, *born)
         text = repr(parts) + write_json(table.schema)
         return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
@@ -210,13 +231,9 @@ class _Update:
             self.faults.append(EntryFault(error.reason, *names))
 
     def _put(self, name: EntryName, made_of: str) -> None:
-        address = f"{_FOLDER}/{self._wanted[name]}"
-        published = read_newest_state(LakeReader(self._lake), address)
-        if published is None:
-            raise CatalogError(f"{address} has no Delta table yet")
-        location = self._catalog.locate(self._lake.path(address))
-        schema = self._tables[self._wanted[name]][0].schema
-        entry = make_entry(name, location, schema, published[1])
+        address = self._wanted[name]
+        location = self._catalog.locate(self._lake.path(f"{self._shown.folder}/{address}"))
+        entry = self._shown.make_entry(name, location, address)
         found = self._find(name)
         if found is None:
             self._catalog.create(entry)
@@ -232,7 +249,10 @@ class _Update:
         del self.entries[name]
 
     def _find(self, name: EntryName) -> FoundEntry | None:
-        return self._catalog.find(name) if self._listed is None else self._listed.get(name)
+        listed = self._listed
+        if listed is None or (name in listed and listed[name] is None):
+            return self._catalog.find(name)
+        return listed.get(name)
 
     def _is_own(self, entry: FoundEntry) -> bool:
         """Whether an entry was made by this changefeed, for this lake."""

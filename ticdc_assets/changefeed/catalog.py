@@ -6,7 +6,7 @@ they are the environment's, or those of a profile.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from ticdc_assets.changefeed.sink_uri import list_choices, nearest
@@ -20,6 +20,11 @@ _THRIFT = re.compile(
     r"thrift://(?P<host>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?"
 )
 _THRIFT_PORT = 9083
+_URL = re.compile(r"https?://[A-Za-z0-9._:\[\]-]{1,253}(/[A-Za-z0-9._~-]+)*/?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_UNITY_NAME = re.compile(r"[^\x00-\x20./\x7f-\x9f\ud800-\udfff]{1,255}")
+_WAREHOUSE = re.compile(r"[A-Za-z0-9._:/@+=,~-]{1,512}")
+_PROFILE = re.compile(r"[A-Za-z0-9-]{1,128}")
 # Setting: what it may be, and how an error says so.
 _Settings = Mapping[str, tuple[re.Pattern[str], str]]
 _OF_NAMES: _Settings = {
@@ -33,7 +38,21 @@ _GLUE: _Settings = {
     "account": (_ACCOUNT, "must be the 12 digits of an AWS account, in quotes"),
 }
 _HIVE: _Settings = {**_OF_NAMES, "uri": (_THRIFT, "must be a URI such as thrift://host:9083")}
-_KINDS = {"glue": _GLUE, "hive": _HIVE}
+_UNITY: _Settings = {
+    **_OF_NAMES,
+    "uri": (_ENDPOINT, "must be the URL of the server, such as https://host:8080, without a path"),
+    "catalog": (_UNITY_NAME, "must be the name of a catalog in it"),
+    "token-env": (_VARIABLE, "must be the name of the environment variable that holds the token"),
+}
+_ICEBERG_REST: _Settings = {
+    **_OF_NAMES,
+    "uri": (_URL, "must be the URL of the catalog, such as https://host/api/catalog"),
+    "warehouse": (_WAREHOUSE, "must be what the catalog calls its warehouse"),
+    "profile": (
+        _PROFILE,
+        "must be the name of a catalog in this machine's pyiceberg configuration",
+    ),
+}
 _SECRETS = "; credentials come from the environment or a profile, never from this file"
 
 
@@ -71,7 +90,43 @@ class HiveCatalog:
         return found["host"].strip("[]"), int(found["port"] or _THRIFT_PORT)
 
 
-CatalogSettings = GlueCatalog | HiveCatalog
+@dataclass(frozen=True, slots=True)
+class UnityCatalog:
+    """A catalog of a Unity Catalog server."""
+
+    uri: str
+    catalog: str
+    database_prefix: str = ""
+    # The variable that holds the token; without one, the server gets none.
+    token_env: str | None = None
+
+    @property
+    def kind(self) -> str:
+        return "unity"
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergRestCatalog:
+    """A catalog that speaks Iceberg's REST protocol, for the tables that `iceberg` names."""
+
+    uri: str
+    database_prefix: str = ""
+    warehouse: str | None = None
+    # Under which name pyiceberg's configuration has the credentials.
+    profile: str | None = None
+
+    @property
+    def kind(self) -> str:
+        return "iceberg-rest"
+
+
+CatalogSettings = GlueCatalog | HiveCatalog | UnityCatalog | IcebergRestCatalog
+_KINDS: Mapping[str, tuple[_Settings, type[CatalogSettings]]] = {
+    "glue": (_GLUE, GlueCatalog),
+    "hive": (_HIVE, HiveCatalog),
+    "unity": (_UNITY, UnityCatalog),
+    "iceberg-rest": (_ICEBERG_REST, IcebergRestCatalog),
+}
 
 
 def read_catalogs(table: Mapping[str, Any]) -> tuple[CatalogSettings, ...]:
@@ -86,18 +141,18 @@ def _read_catalog(kind: str, table: Any) -> CatalogSettings:
     is_table = isinstance(table, dict)
     if not is_table:
         raise ValueError(f"{kind} must be a table, written [changefeed.catalog.{kind}]")
+    allowed, chosen = _KINDS[kind]
     settings: dict[str, str] = {}
     for name, value in table.items():
-        if name not in _KINDS[kind]:
+        if name not in allowed:
             is_secret = betrays_secret(f"{name}=x")
-            hint = _SECRETS if is_secret else nearest(name, tuple(_KINDS[kind]))
+            hint = _SECRETS if is_secret else nearest(name, tuple(allowed))
             raise ValueError(f"{kind}.{name} is not one of its settings{hint}")
-        pattern, reason = _KINDS[kind][name]
+        pattern, reason = allowed[name]
         if not isinstance(value, str) or not pattern.fullmatch(value):
             raise ValueError(f"{kind}.{name} {reason}")
         settings[name.replace("-", "_")] = value
-    if kind == "glue":
-        return GlueCatalog(**settings)
-    if "uri" not in settings:
-        raise ValueError(f"hive.uri is missing: it {_HIVE['uri'][1]}")
-    return HiveCatalog(**settings)
+    for field in fields(chosen):
+        if field.default is MISSING and field.name not in settings:
+            raise ValueError(f"{kind}.{field.name} is missing: it {allowed[field.name][1]}")
+    return chosen(**settings)

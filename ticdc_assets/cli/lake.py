@@ -269,6 +269,9 @@ def maintain(options: argparse.Namespace) -> int:
             retain_days=options.retain_days,
             expire_days=options.expire_days,
         )
+        # An Iceberg catalog names files, which the next maintenance may remove.
+        for problem in update_catalogs(lake.location, lake.feed):
+            warn(problem.describe())
     record = records.Maintain(
         changefeed=lake.feed.id,
         tables_compacted=done.compacted,

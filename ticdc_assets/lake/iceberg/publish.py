@@ -5,6 +5,7 @@ snapshot.  A table that Iceberg does not have has no Iceberg table either: who r
 error, and not the rows of an earlier time.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,16 +18,22 @@ from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.iceberg.columns import CannotPublish
 from ticdc_assets.lake.iceberg.files import LakeFiles
-from ticdc_assets.lake.iceberg.published import FOLDER, Published, TableFault, write_published
+from ticdc_assets.lake.iceberg.published import (
+    CATALOGS_FOLDER,
+    FOLDER,
+    Published,
+    TableFault,
+    write_published,
+)
 from ticdc_assets.lake.iceberg.shown_table import ShownTable
-from ticdc_assets.lake.iceberg.table import KEPT_DAYS, IcebergTable
+from ticdc_assets.lake.iceberg.table import KEPT_DAYS, MOST_METADATA_FILES, IcebergTable
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.named_tables import NamedTable, name_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.arrow import replace_surrogates
 from ticdc_assets.store.lake import Lake, LakeSession
-from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.reader import LakeReader, open_folder
 
 _AT_ONCE = 8
 
@@ -84,6 +91,23 @@ def remove_old(location: Lake) -> None:
                 is_old = entry.type is fs.FileType.File and entry.mtime < before
                 if is_old and entry.path not in needed:
                     files.folder.delete_file(entry.path)
+    _remove_old_of_catalogs(location, before)
+
+
+def _remove_old_of_catalogs(location: Lake, before: datetime) -> None:
+    """Remove the metadata that a catalog wrote before the files that its newest one names."""
+    folder = open_folder(location.path(""))
+    selected = fs.FileSelector(CATALOGS_FOLDER, recursive=True, allow_not_found=True)
+    written: dict[str, list[fs.FileInfo]] = defaultdict(list)
+    for entry in folder.get_file_info(selected):
+        if entry.type is fs.FileType.File:
+            written[entry.path.rpartition("/")[0]].append(entry)
+    for entries in written.values():
+        newest_first = sorted(entries, key=lambda entry: entry.mtime, reverse=True)
+        # The newest, and as many as it lists from before.
+        for entry in newest_first[MOST_METADATA_FILES + 1 :]:
+            if entry.mtime < before:
+                folder.delete_file(entry.path)
 
 
 def _list_tables(files: LakeFiles) -> set[str]:

@@ -5,6 +5,7 @@ That is in a file beside the tables.  It may be lost: then all tables are compar
 
 import os
 import re
+import uuid
 from collections.abc import Iterable
 
 import msgspec
@@ -18,6 +19,8 @@ from ticdc_assets.store.reader import LakeReader, create_folder, open_folder
 from ticdc_assets.stream.problem import Problem
 
 FOLDER = "iceberg"
+# Where catalogs write what they know of these tables.
+CATALOGS_FOLDER = "iceberg-catalog"
 _FILE = "published.json"
 _MOST_SHOWN = 20
 
@@ -41,6 +44,8 @@ class Published(msgspec.Struct, frozen=True):
     patterns: tuple[str, ...] = ()
     home: str = ""
     faults: tuple[TableFault, ...] = ()
+    # Another one once the folder was deleted, so that whoever knows its tables looks again.
+    born: str = ""
 
     def fits(self, wanted: "Published") -> bool:
         """Whether the same was declared, at the same place."""
@@ -50,6 +55,11 @@ class Published(msgspec.Struct, frozen=True):
     def unfinished(self) -> set[str]:
         """The addresses of tables that the next run tries again."""
         return {fault.address for fault in self.faults if not fault.is_lasting}
+
+    @property
+    def absent(self) -> set[str]:
+        """The addresses that have no Iceberg table."""
+        return {fault.address for fault in self.faults if fault.is_lasting}
 
     def is_of(self, wanted: "Published") -> bool:
         """Whether only tables that changed since differ; not in a lake that was restored."""
@@ -65,7 +75,8 @@ def publish_iceberg(
     """
     wanted = Published(last.snapshot_id, lake.feed.iceberg, make_uri(lake.path(FOLDER)))
     try:
-        known = _read_known(lake.location)
+        known = read_published(lake.location)
+        wanted = msgspec.structs.replace(wanted, born=known.born or uuid.uuid4().hex)
         is_same = known.fits(wanted) and known.snapshot_id == wanted.snapshot_id
         is_unused = not wanted.patterns and not known.patterns and known.snapshot_id is not None
         if is_unused or (is_same and not known.unfinished):
@@ -87,9 +98,14 @@ def make_uri(path: str) -> str:
     return re.sub(r"^s3a://", "s3://", path)
 
 
+def name_catalog_folder(address: str) -> str:
+    """Name the folder where a catalog writes the metadata of a table."""
+    return f"{CATALOGS_FOLDER}/{address}"
+
+
 def remove_old_iceberg(location: Lake) -> None:
     """Remove what no Iceberg table needs any more."""
-    if _read_known(location).patterns:
+    if read_published(location).patterns:
         from ticdc_assets.lake.iceberg.publish import remove_old
 
         remove_old(location)
@@ -109,10 +125,10 @@ def make_problems(faults: Iterable[TableFault]) -> list[Problem]:
 
 def read_iceberg_problems(location: Lake) -> list[Problem]:
     """Return why tables have no Iceberg table, or an old one, by the last run."""
-    return make_problems(_read_known(location).faults)
+    return make_problems(read_published(location).faults)
 
 
-def _read_known(location: Lake) -> Published:
+def read_published(location: Lake) -> Published:
     """Read what was published; nothing, of no snapshot, if there never was anything."""
     with LakeReader(location).explained(location.path(FOLDER)):
         folder = open_folder(location.path(""))

@@ -51,14 +51,14 @@ KEPT_DAYS = 7
 _KEPT_MS = KEPT_DAYS * 24 * 3600 * 1000
 # However many windows a day has: each commit writes all snapshots again.
 _MOST_SNAPSHOTS = 1_000
-_MOST_METADATA_FILES = 100
+MOST_METADATA_FILES = 100
 _HINT = "version-hint.text"
 _METADATA = re.compile(r"v([0-9]+)\.metadata\.json")
 _OWN_PROPERTIES = {
     # Who expires snapshots or drops the table must not remove the files of Delta tables.
     "gc.enabled": "false",
     "history.expire.max-snapshot-age-ms": str(_KEPT_MS),
-    "write.metadata.previous-versions-max": str(_MOST_METADATA_FILES),
+    "write.metadata.previous-versions-max": str(MOST_METADATA_FILES),
 }
 
 
@@ -121,6 +121,13 @@ class IcebergTable:
     @property
     def last_column_id(self) -> int:
         return 0 if self._base is None else self._base.last_column_id
+
+    @property
+    def metadata(self) -> TableMetadataV2:
+        """All that is stated of the table; raise an `OSError` if there is none."""
+        if self._base is None:
+            raise OSError(f"{self.home} has no table")
+        return self._base
 
     def read_files(self) -> LiveFiles:
         """Read which files the table consists of."""
@@ -227,10 +234,9 @@ class IcebergTable:
 
     def list_needed(self) -> set[str]:
         """List the files that the table needs, by their paths below the folder of all tables."""
-        if self._base is None:
-            raise OSError(f"{self.home} has no table")
+        base = self.metadata
         needed = {self._name_metadata(self._version), f"{self.home}/metadata/{_HINT}"}
-        for snapshot in self._base.snapshots:
+        for snapshot in base.snapshots:
             needed.add(snapshot.manifest_list)
             for manifest in snapshot.manifests(self._files):
                 needed.add(manifest.manifest_path)
