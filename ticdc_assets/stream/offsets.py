@@ -14,6 +14,8 @@ _MAX_RANGES = 100
 # By `topic-partition`: the first and the last offset of each range, ascending.  The leader epoch of
 # the very last offset may follow, from which brokers can tell whether they still have its record.
 OffsetRanges = Mapping[str, Sequence[Sequence[int]]]
+# A topic and the number of a partition.
+_Place = tuple[str, int]
 
 
 class ReadOffsets:
@@ -26,14 +28,14 @@ class ReadOffsets:
     def __init__(
         self, ranges: OffsetRanges | None = None, topic_ids: Mapping[str, str] | None = None
     ) -> None:
+        stated = {_read_place(name): known for name, known in (ranges or {}).items()}
         self._ranges = {
-            partition: [list(each[:2]) for each in known]
-            for partition, known in (ranges or {}).items()
+            place: [list(each[:2]) for each in known] for place, known in stated.items()
         }
         # The offset to which each belongs, and the epoch.
         self._epochs = {
-            partition: (known[-1][1], known[-1][2])
-            for partition, known in (ranges or {}).items()
+            place: (known[-1][1], known[-1][2])
+            for place, known in stated.items()
             if known and len(known[-1]) > 2
         }
         self.topic_ids = dict(topic_ids or {})
@@ -42,7 +44,9 @@ class ReadOffsets:
 
     def add(self, topic: str, partition: int, offset: int) -> bool:
         """Add a record's offset; return whether it was not there."""
-        ranges = self._ranges.setdefault(f"{topic}-{partition}", [])
+        ranges = self._ranges.get((topic, partition))
+        if ranges is None:
+            ranges = self._ranges[topic, partition] = []
         # Nearly every record is the next one.
         if ranges and ranges[-1][1] == offset - 1:
             ranges[-1][1] = offset
@@ -59,54 +63,60 @@ class ReadOffsets:
 
     def next_offset(self, topic: str, partition: int) -> int | None:
         """Return the offset after the last one read; None if none was."""
-        ranges = self._ranges.get(f"{topic}-{partition}")
+        ranges = self._ranges.get((topic, partition))
         return ranges[-1][1] + 1 if ranges else None
 
     def start_at(self, topic: str, partition: int, start: int) -> None:
         """Begin a partition, or begin it again, with an offset that is still to be read."""
-        self._ranges[f"{topic}-{partition}"] = [[start, start - 1]]
-        self._epochs.pop(f"{topic}-{partition}", None)
+        self._ranges[topic, partition] = [[start, start - 1]]
+        self._epochs.pop((topic, partition), None)
 
     def forget(self, topic: str) -> list[int]:
         """Forget a topic; return its partitions."""
         del self.topic_ids[topic]
-        places = [name.rpartition("-") for name in self._ranges]
-        partitions = [int(number) for name, _, number in places if name == topic]
+        partitions = [number for name, number in self._ranges if name == topic]
         for number in partitions:
-            del self._ranges[f"{topic}-{number}"]
-            self._epochs.pop(f"{topic}-{number}", None)
+            del self._ranges[topic, number]
+            self._epochs.pop((topic, number), None)
         return partitions
 
     def read_up_to(self, topic: str, partition: int, end: int) -> None:
         """Count the offsets from the last one that was read to `end`, without it, as read."""
-        last = self._ranges[f"{topic}-{partition}"][-1]
+        last = self._ranges[topic, partition][-1]
         last[1] = max(last[1], end - 1)
 
     def set_epoch(self, topic: str, partition: int, offset: int, epoch: int) -> None:
         """State the leader epoch of a record, which counts while it is the last one."""
-        self._epochs[f"{topic}-{partition}"] = offset, epoch
+        self._epochs[topic, partition] = offset, epoch
 
     def get_epoch(self, topic: str, partition: int) -> int | None:
         """Return the leader epoch of the last offset; None if that is not known or is no record."""
-        return self._find_epoch(f"{topic}-{partition}")
+        return self._find_epoch((topic, partition))
 
-    def _find_epoch(self, name: str) -> int | None:
-        offset, epoch = self._epochs.get(name, (None, None))
-        ranges = self._ranges.get(name)
+    def _find_epoch(self, place: _Place) -> int | None:
+        offset, epoch = self._epochs.get(place, (None, None))
+        ranges = self._ranges.get(place)
         return epoch if ranges and ranges[-1][1] == offset else None
 
     def unread(self) -> list[str]:
         """Return the partitions of which brokers had more records than were read."""
-        ranges = self._ranges
-        return [n for n, end in self.ends.items() if n not in ranges or ranges[n][-1][1] + 1 < end]
+        ends = ((name, self.next_offset(*_read_place(name))) for name in self.ends)
+        return [name for name, next in ends if next is None or next < self.ends[name]]
 
     def state(self) -> dict[str, list[list[int]]]:
         """Return a copy of the ranges, with the leader epochs."""
-        state = {name: [list(each) for each in ranges] for name, ranges in self._ranges.items()}
-        for name in state:
-            if (epoch := self._find_epoch(name)) is not None:
-                state[name][-1].append(epoch)
+        state = {}
+        for place, known in self._ranges.items():
+            ranges = [list(each) for each in known]
+            if (epoch := self._find_epoch(place)) is not None:
+                ranges[-1].append(epoch)
+            state["{}-{}".format(*place)] = ranges
         return state
+
+
+def _read_place(name: str) -> _Place:
+    topic, _, number = name.rpartition("-")
+    return topic, int(number)
 
 
 def _get_first(range: Sequence[int]) -> int:

@@ -7,6 +7,7 @@ where the last commit ended.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +36,23 @@ _LATEST_MS = 1 << 48
 _SCHEMA = arrow_schema(RAW_RECORDS)
 # The same number for consecutive offsets.
 _RANGE = "offset - dense_rank() OVER (PARTITION BY topic, partition ORDER BY offset) AS range"
+
+
+class _NoRecord:
+    """The fields of a line of a dump that is no record, or of records that are gone."""
+
+    topic = partition = offset = key = value = timestamp_ms = None
+    headers = ()
+
+
+# The columns that are fields of a record.
+_FIELDS = {
+    "timestamp": attrgetter("timestamp_ms"),
+    **{
+        name: attrgetter(name)
+        for name in ("topic", "partition", "offset", "key", "value", "headers")
+    },
+}
 
 Progress = Callable[[int, int], None]
 
@@ -176,8 +194,10 @@ def _chunks(
     for record in records:
         chunk.append(record)
         left -= _BESIDE
-        if isinstance(record, Message):
-            left -= len(record.key or b"") + len(record.value or b"")
+        if type(record) is Message:
+            left -= len(record.value or b"")
+            if record.key:
+                left -= len(record.key)
         if left <= 0:
             yield chunk, most - left - _BESIDE * len(chunk)
             chunk, left = [], most
@@ -187,22 +207,23 @@ def _chunks(
 
 def _table(chunk: Sequence[Message | Quarantined], batch: int, seq: int) -> pa.Table:
     """Make the rows of a batch, column by column."""
-    records = [record if isinstance(record, Message) else None for record in chunk]
+    are_records = {type(item) for item in chunk} <= {Message}
+    records: Sequence[Any] = chunk
+    if not are_records:
+        records = [item if isinstance(item, Message) else _NoRecord for item in chunk]
     columns: dict[str, Sequence[Any]] = {
-        "seq": range(seq, seq + len(chunk)),
-        "topic": [r and r.topic for r in records],
-        "partition": [r and r.partition for r in records],
-        "offset": [r and r.offset for r in records],
-        "timestamp": [r and _read_moment(r.timestamp_ms) for r in records],
-        "key": [r and r.key for r in records],
-        "value": [r and r.value for r in records],
+        name: [*map(get, records)] for name, get in _FIELDS.items()
     }
-    if any(r and r.headers for r in records):
+    columns["seq"] = range(seq, seq + len(chunk))
+    columns["timestamp"] = [*map(_read_moment, columns["timestamp"])]
+    if any(columns["headers"]):
         columns["headers"] = [
-            r and ([{"key": key, "value": value} for key, value in r.headers] or None)
-            for r in records
+            [{"key": key, "value": value} for key, value in headers] or None
+            for headers in columns["headers"]
         ]
-    if None in records:
+    else:
+        del columns["headers"]
+    if not are_records:
         problems = [None if isinstance(r, Message) else (*_line(r), r.reason) for r in chunk]
         for place, name in enumerate(("path", "line", "problem")):
             columns[name] = [problem and problem[place] for problem in problems]
