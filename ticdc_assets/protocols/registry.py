@@ -1,6 +1,8 @@
 """The table of protocols: one row per protocol, with its decoders and its traits.
 
 Code outside the rooms of the protocols never compares `feed.protocol`; it reads a trait here.
+Decoders are imported where they are made: what only reads tables needs none, and they take a third
+of a second.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,15 +13,9 @@ from zoneinfo import ZoneInfo
 from ticdc_assets.changefeed import Changefeed, ProtocolName
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event, Ordering, RowChange, TableSchema
-from ticdc_assets.protocols.canal_json.decoder import CanalJsonDecoder
 from ticdc_assets.protocols.compression import Compression
-from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
-from ticdc_assets.protocols.open_protocol import flags as open_flags
-from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolDecoder
 from ticdc_assets.protocols.payload import PayloadStore
-from ticdc_assets.protocols.simple.avro import SimpleAvroDecoder
-from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
 
 # Decodes a row again whose binary flags contradict the schema it was written under.
 Redecode = Callable[[RowChange, TableSchema], RowChange]
@@ -76,12 +72,17 @@ def _message_settings(feed: Changefeed, payloads: PayloadStore | None) -> _Messa
 
 
 def _make_simple_decoder(feed: Changefeed, payloads: PayloadStore | None) -> TopicDecoder:
+    from ticdc_assets.protocols.simple.avro import SimpleAvroDecoder
+    from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
+
     decoder = SimpleAvroDecoder if feed.encoding_format == "avro" else SimpleJsonDecoder
     settings = _message_settings(feed, payloads)
     return decoder(**settings, raw_payloads=feed.claim_check_raw_value)
 
 
 def _make_canal_json_decoder(feed: Changefeed, payloads: PayloadStore | None) -> TopicDecoder:
+    from ticdc_assets.protocols.canal_json.decoder import CanalJsonDecoder
+
     settings = _message_settings(feed, payloads)
     return CanalJsonDecoder(
         **settings,
@@ -91,11 +92,39 @@ def _make_canal_json_decoder(feed: Changefeed, payloads: PayloadStore | None) ->
 
 
 def _make_open_protocol_decoder(feed: Changefeed, payloads: PayloadStore | None) -> TopicDecoder:
+    from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolDecoder
+
     return OpenProtocolDecoder(
         **_message_settings(feed, payloads),
         old_values=feed.open_output_old_value,
         updated_columns_only=feed.only_output_updated_columns,
     )
+
+
+def _make_canal_json_file_decoder(feed: Changefeed) -> FileDecoder:
+    from ticdc_assets.protocols.canal_json.decoder import CanalJsonDecoder
+
+    return CanalJsonDecoder(
+        tz=feed.tz,
+        terminator=feed.terminator,
+        deletes_have_keys_only=feed.delete_only_output_handle_key_columns,
+    )
+
+
+def _make_csv_decoder(feed: Changefeed) -> FileDecoder:
+    from ticdc_assets.protocols.csv.decoder import CsvDecoder
+
+    return CsvDecoder(
+        dialect=feed.csv,
+        tz=feed.tz,
+        updates_are_inserts=feed.writes_updates_as_inserts is True,
+    )
+
+
+def _redecode_open_protocol(change: RowChange, schema: TableSchema) -> RowChange:
+    from ticdc_assets.protocols.open_protocol.flags import redecode
+
+    return redecode(change, schema)
 
 
 def _may_mix_up_columns(feed: Changefeed) -> bool:
@@ -115,17 +144,13 @@ PROTOCOLS: Mapping[ProtocolName, ProtocolTraits] = {
     "canal-json": ProtocolTraits(
         ordering=lambda feed: "commit_ts" if feed.enable_tidb_extension else "milliseconds",
         make_topic_decoder=_make_canal_json_decoder,
-        make_file_decoder=lambda feed: CanalJsonDecoder(
-            tz=feed.tz,
-            terminator=feed.terminator,
-            deletes_have_keys_only=feed.delete_only_output_handle_key_columns,
-        ),
+        make_file_decoder=_make_canal_json_file_decoder,
     ),
     "open-protocol": ProtocolTraits(
         ordering=lambda feed: "commit_ts",
         sends_ddl_to_all_partitions=True,
         has_old_values=lambda feed: feed.open_output_old_value,
-        redecode=open_flags.redecode,
+        redecode=_redecode_open_protocol,
         make_topic_decoder=_make_open_protocol_decoder,
     ),
     "csv": ProtocolTraits(
@@ -134,11 +159,7 @@ PROTOCOLS: Mapping[ProtocolName, ProtocolTraits] = {
         has_certain_inserts=lambda feed: feed.writes_updates_as_inserts is False,
         has_member_names=True,
         file_extension=".csv",
-        make_file_decoder=lambda feed: CsvDecoder(
-            dialect=feed.csv,
-            tz=feed.tz,
-            updates_are_inserts=feed.writes_updates_as_inserts is True,
-        ),
+        make_file_decoder=_make_csv_decoder,
     ),
 }
 
