@@ -54,7 +54,7 @@ class TokenAuthority:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
                 is_known = self.headers["Authorization"] == login
-                answer = {"error": "invalid_client"}
+                answer: dict[str, object] = {"error": "invalid_client"}
                 if is_known:
                     authority.scopes.extend(parse_qs(body).get("scope", []))
                     token = authority.sign(subject)
