@@ -102,12 +102,12 @@ def test_the_first_of_a_dataset_on_any_spark(
     monkeypatch.setattr(window_work, "EVENTS_PER_PART", 5)
     cuts_made: list[bool] = []
 
-    def find_spans(*given: Any) -> tuple[Span, ...]:
-        spans = time_spans.find_spans(*given)
+    def cut_span(*given: Any) -> tuple[Span, ...]:
+        spans = time_spans.cut_span(*given)
         cuts_made.append(bool(spans))
         return spans
 
-    monkeypatch.setattr(window_work, "find_spans", find_spans)
+    monkeypatch.setattr(window_work, "cut_span", cut_span)
     dataset = "lifecycle/canal-json-ext"
     random = Random(crc32(dataset.encode()))
     before, point, *_ = list_truth_points(dataset)

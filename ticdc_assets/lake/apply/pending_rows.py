@@ -109,7 +109,7 @@ class PendingRows:
             chosen = self.held
             if names is not None:
                 chosen = chosen.filter(pc.is_in(chosen["name"], value_set=_make_set(names)))
-            return chosen
+            return chosen if self.span is None else chosen.filter(_is_inside(self.span))
         needed = {*columns, "commit_ts", "ordering", "batch"}
         if self.in_milliseconds:
             needed |= {*EVENT_IDENTITY, "kind"}
@@ -277,14 +277,20 @@ def select_segment(rows: pa.Table, low: OrderKey, high: OrderKey) -> pa.Table:
 def sample_row(rows: PendingRows, group: RowGroup) -> RowChange:
     """Return one of the pending rows of a group."""
     name = make_table_name(group.database, group.table)
-    found = rows.read([name or ""])
+    parts = [rows] if rows.held is not None else rows.split()
+    found = (_find_in_group(part.read([name or ""]), group) for part in parts)
+    return read_row_change(next(some for some in found if some.num_rows).to_pylist()[0])
+
+
+def _find_in_group(found: pa.Table, group: RowGroup) -> pa.Table:
+    """Return a row of a group, or none."""
     conditions = (
         _is(found["observed"], group.observed),
         _is(found["schema_version"], group.schema_version),
         pc.greater_equal(found["order_ts"], group.first_ts),
         pc.less_equal(found["order_ts"], group.last_ts),
     )
-    return read_row_change(found.filter(reduce(pc.and_, conditions)).slice(0, 1).to_pylist()[0])
+    return found.filter(reduce(pc.and_, conditions)).slice(0, 1)
 
 
 def _is(column: pa.ChunkedArray, value: str | int | None) -> pa.ChunkedArray:

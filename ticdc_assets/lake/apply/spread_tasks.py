@@ -5,6 +5,7 @@ behind the work, and `maintain` those that a killed run left.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -89,9 +90,10 @@ def read_part(pending: PendingRows, part: Part, step: ApplyRows) -> Iterator[pa.
 
 
 def remove_spread(location: Lake, done: Sequence[SpreadDone]) -> None:
-    """Remove spread events."""
+    """Remove spread events; what cannot be removed now is left to `maintain`."""
     reader = LakeReader(location)
     for each in done:
         folder = reader.open_folder(f"current/{each.id}")
         for file in (file for part in each.files for file in part):
-            folder.delete_file(file.path)
+            with suppress(OSError):
+                folder.delete_file(file.path)

@@ -16,8 +16,10 @@ import pyarrow as pa
 from ticdc_assets.errors import CONTENT_ERRORS, ConfigError, describe_content_error
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.engine import Engine
+from ticdc_assets.lake.apply.event_blocks import Block, make_block, skip_empty
 from ticdc_assets.lake.apply.pending_rows import PLACED, Span, name_events, select_segment
 from ticdc_assets.lake.apply.spread_tasks import SpreadFile, read_spread
+from ticdc_assets.lake.apply.time_spans import find_span
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.plan.layout import PLAIN, Layout
@@ -120,7 +122,7 @@ def open_source(
         # A part, or a file, may have none of the rows that had this name.
         name = name_events(step)
         own = (blocks.get(name, nothing) for blocks, nothing in read_blocks())
-        return _skip_empty(select_segment(events, step.low, step.high) for events in own)
+        return skip_empty(select_segment(events, step.low, step.high) for events in own)
 
     def find_passes(step: ApplyRows, pending: pa.Table) -> pa.Array | None:
         if not any(typed.group.ordered_by_commit_ts for typed in step.row_groups):
@@ -137,17 +139,13 @@ def open_source(
     )
 
 
-# A block of events: those of each name, and none.
-_Block = tuple[dict[str, pa.Table], pa.Table]
-
-
-def _open_events(engine: Engine, task: TableTask) -> Callable[[], Iterable[_Block]]:
+def _open_events(engine: Engine, task: TableTask) -> Callable[[], Iterable[Block]]:
     """Return what reads the events of a task in blocks, each file by itself if they are many."""
     reads = _list_reads(engine, task)
     if len(reads) == 1:
-        held = [_make_block(reads[0]())]
+        held = [make_block(reads[0]())]
         return lambda: held
-    return lambda: (_make_block(read()) for read in reads)
+    return lambda: (make_block(read()) for read in reads)
 
 
 def _list_reads(engine: Engine, task: TableTask) -> list[Callable[[], pa.Table]]:
@@ -162,44 +160,14 @@ def _list_reads(engine: Engine, task: TableTask) -> list[Callable[[], pa.Table]]
         return [PLACED.empty_table]
     if task.span is not None:
         return [partial(replace(pending, span=task.span).read, names)]
+    if pending.held is None and len(task.work) == 1:
+        # Others may have had the name before, or have it after.
+        (work,) = task.work.values()
+        pending = replace(pending, span=find_span(work))
     count = sum(work.event_count for work in task.work.values())
     if pending.held is not None or count <= _MOST_EVENTS:
         return [partial(pending.read, names)]
     return [partial(of_file.read, names) for of_file in pending.split()]
-
-
-def _make_block(events: pa.Table) -> _Block:
-    return _split_by_name(events), events.slice(0, 0)
-
-
-def _skip_empty(blocks: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the blocks that have rows, or one if none has."""
-    found = False
-    for block in blocks:
-        if block.num_rows:
-            found = True
-            yield block
-    if not found:
-        yield block
-
-
-def _split_by_name(events: pa.Table) -> dict[str, pa.Table]:
-    names = events["name"].unique().to_pylist()
-    if len(names) == 1:
-        return {names[0]: events}
-    ordered = events.sort_by("name")
-    runs = ordered["name"].combine_chunks().dictionary_encode()
-    counts = runs.indices.value_counts()
-    return dict(_slice_runs(ordered, runs, counts))
-
-
-def _slice_runs(
-    ordered: pa.Table, runs: pa.DictionaryArray, counts: pa.StructArray
-) -> Iterable[tuple[str, pa.Table]]:
-    start = 0
-    for run in counts.to_pylist():
-        yield runs.dictionary[run["values"]].as_py(), ordered.slice(start, run["counts"])
-        start += run["counts"]
 
 
 def _read_rows(location: Lake, task: TableTask, id: str) -> Rows | None:

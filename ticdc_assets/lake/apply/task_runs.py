@@ -82,8 +82,10 @@ def _do_in_workers(
 ) -> Iterator[TableDone]:
     engine = replace(engine, pending=engine.pending.describe())
     large = [task for task, _ in tasks if task.parts > 1 and not task.spans]
-    spread = list(spread_tables(lake, engine, large)) if large else []
+    spread: list[SpreadDone] = []
     try:
+        if large:
+            spread += spread_tables(lake, engine, large)
         split = [each for task, rows in tasks for each in split_table(task, rows, spread)]
         parts: dict[str, list[TableDone]] = defaultdict(list)
         counts = {id: task.parts for task, _ in tasks for id in task.work}

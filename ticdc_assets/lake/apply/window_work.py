@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from deltalake import DeltaTable
 
 from ticdc_assets.changefeed.table_pattern import match_table
+from ticdc_assets.lake.apply.pending_rows import Span
 from ticdc_assets.lake.apply.spark_commits import SparkCommits, restore
 from ticdc_assets.lake.apply.table_commits import commit_table, describe_commit, takes_spark
 from ticdc_assets.lake.apply.table_features import is_rewritten
@@ -19,7 +20,7 @@ from ticdc_assets.lake.apply.table_tasks import (
     unpack_quarantined,
 )
 from ticdc_assets.lake.apply.task_runs import do_tasks
-from ticdc_assets.lake.apply.time_spans import find_spans
+from ticdc_assets.lake.apply.time_spans import cut_span, find_span
 from ticdc_assets.lake.apply.window import PreparedWindow, has_files
 from ticdc_assets.plan.steps import Alter, ApplyRows, TableWork, group_by_exchange
 from ticdc_assets.rows.column_moves import takes_new_files
@@ -112,25 +113,32 @@ class WindowWork:
                 continue
             read += files.rows
             size += files.size
+        # Of many tables, each event counts for the same size.
+        pending = self.window.engine.pending.files
+        of_events = pending.size * events // max(pending.rows, 1)
         parts = max(
             *(-(-events // EVENTS_PER_PART), -(-(events + read) // _MOST_ROWS)),
-            *(-(-size // _MOST_BYTES), 1),
+            *(-(-of_events // _MOST_BYTES), -(-size // _MOST_BYTES), 1),
         )
         task = TableTask(work, known, way, parts)
-        if may_append and parts > 1 and self._can_be_cut(task):
-            pending = self.window.engine.pending
-            task = replace(task, spans=find_spans(pending, task.names, events, parts))
+        if may_append and parts > 1:
+            task = replace(task, spans=self._cut(task, events))
         if task.parts > 1 and not task.spans and (len(ids) > 1 or not can_be_split(work[ids[0]])):
             task = replace(task, parts=1)
         return _Prepared(task, events + read, tables)
 
-    def _can_be_cut(self, task: TableTask) -> bool:
-        """Whether a task only adds rows, so that its parts may be spans of time."""
+    def _cut(self, task: TableTask, events: int) -> tuple[Span, ...]:
+        """Return the spans of time that may be the parts of a task: one that only adds rows.
+
+        Equal rows of a table without a key have the commit ts of the last: they stay together.
+        """
         if len(task.work) > 1 or (task.versions and task.way != "append"):
-            return False
+            return ()
         (work,) = task.work.values()
-        segments = [step for step in work.steps if isinstance(step, ApplyRows)]
-        return self._appends(work) and all(s.is_ordered_by_commit_ts for s in segments)
+        span = find_span(work)
+        if span is None or not work.after.key or not self._appends(work):
+            return ()
+        return cut_span(self.window.engine.pending, span, task.names, events, task.parts)
 
     def _would_leave_iceberg(self, work: TableWork) -> bool:
         """Whether a merge would make of an Iceberg table what Iceberg does not have."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ticdc_assets.lake.apply.engine import Engine
-from ticdc_assets.lake.apply.spread_tasks import remove_spread
+from ticdc_assets.lake.apply.spread_tasks import SpreadDone, remove_spread
 from ticdc_assets.lake.apply.task_runs import (
     are_few,
     do_here,
@@ -36,15 +36,17 @@ def _run_in_workers(
     # The history and the changes of a table may have different parts.
     for alike in by_kind.values():
         large = [each.task.table for each in alike if each.task.table.parts > 1]
-        spread = list(spread_tables(lake, engine, large)) if large else []
-        split = [
-            (replace(each.task, table=table), rows)
-            for each in alike
-            for table, rows in split_table(each.task.table, each.rows, spread)
-        ]
         parts: dict[str, list[VersionsDone]] = defaultdict(list)
         counts = {each.task.name: each.task.table.parts for each in alike}
+        spread: list[SpreadDone] = []
         try:
+            if large:
+                spread += spread_tables(lake, engine, large)
+            split = [
+                (replace(each.task, table=table), rows)
+                for each in alike
+                for table, rows in split_table(each.task.table, each.rows, spread)
+            ]
             for done in run_bundled(lake, engine, do_versions, split, list[VersionsDone]):
                 parts[done.name].append(done)
                 if len(parts[done.name]) == counts[done.name]:
