@@ -1,5 +1,6 @@
 """For all tests: Hypothesis profiles, the order of files, and skips without the golden data."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+# Nothing that collecting the tests makes is garbage, and looking for some took half of that time.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -26,3 +26,8 @@ def usual(
 def is_one_of(count: int, name: str) -> bool:
     """Whether a name is of one part, of so many equal ones."""
     return crc32(name.encode()) % count == 0
+
+
+def usual_datasets(datasets: Iterable[str]) -> list[Any]:
+    """Let every run take a third of some recorded datasets."""
+    return usual(datasets, lambda dataset: is_one_of(3, dataset), pytest.mark.all_golden)

@@ -18,8 +18,8 @@ from ticdc_assets.events import Event, RowChange, SchemaChange
 from ticdc_assets.reference.model import Model
 
 
-def told(seeds: range, manners: Sequence[str] = MANNERS) -> list[Any]:
-    """Let every test run have the first twelve, each told in two manners; `make soak` has all."""
+def sampled(seeds: range, manners: Sequence[str] = MANNERS) -> list[Any]:
+    """Let every test run have the first twelve, each in two manners; `make soak` has all."""
     few = len(manners) // 2
 
     def is_usual(seed: int, manner: str) -> bool:
@@ -50,7 +50,7 @@ class Unreadable(World):
         self.steps.append(exchange(name, partition, other, " WITHOUT VALIDATION"))
 
 
-@pytest.mark.parametrize(("seed", "manner"), told(range(50)))
+@pytest.mark.parametrize(("seed", "manner"), sampled(range(50)))
 def test_windows_cut_anywhere_equal_upstream(seed: int, manner: str) -> None:
     random = Random(seed)
     world = World(random)
@@ -75,7 +75,7 @@ def test_windows_cut_anywhere_equal_upstream(seed: int, manner: str) -> None:
     assert engine.replays == 0
 
 
-@pytest.mark.parametrize(("seed", "manner"), told(range(1000, 1030)))
+@pytest.mark.parametrize(("seed", "manner"), sampled(range(1000, 1030)))
 def test_late_events_are_replayed(seed: int, manner: str) -> None:
     random = Random(seed)
     world = World(random)
@@ -98,7 +98,7 @@ def test_late_events_are_replayed(seed: int, manner: str) -> None:
 
 @pytest.mark.parametrize(
     ("seed", "manner"),
-    told(range(2000, 2030), ["canal", "canal-new", "storage", "storage-new"]),
+    sampled(range(2000, 2030), ["canal", "canal-new", "storage", "storage-new"]),
 )
 def test_rows_without_a_commit_ts_are_applied_in_order_of_arrival(seed: int, manner: str) -> None:
     """They have milliseconds or a table version; the resolved ts is known from elsewhere."""
@@ -119,7 +119,7 @@ def test_rows_without_a_commit_ts_are_applied_in_order_of_arrival(seed: int, man
     assert engine.replays == 0
 
 
-@pytest.mark.parametrize(("seed", "manner"), told(range(3000, 3030)))
+@pytest.mark.parametrize(("seed", "manner"), sampled(range(3000, 3030)))
 def test_unsupported_ddls_stop_the_same_tables_as_in_the_model(seed: int, manner: str) -> None:
     random = Random(seed)
     world = Unreadable(random)

@@ -43,7 +43,7 @@ CUTS = ("at once", "step by step", "anywhere")
 
 
 def is_usual(title: str, manner: str, cut: str) -> bool:
-    """Of each scenario, one of each cut, told by each protocol: all by the same server."""
+    """Of each scenario, one of each cut, sent by each protocol: all by the same server."""
     number = crc32(title.encode()) + 2 * CUTS.index(cut)
     return MANNERS.index(manner) == number % len(MANNERS)
 

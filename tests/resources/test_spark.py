@@ -86,8 +86,10 @@ def test_a_missing_connect_server_is_an_error_at_once_without_its_token() -> Non
 LOCAL = """
 import os, stat, sys, tempfile
 from resources.spark import get_session
+from resources.spark_settings import LITTLE_WORK
+from ticdc_assets.store.work_size import FEW_ROWS
 lake = os.path.abspath("lake")
-spark = get_session(lake, master="local[2]")
+spark = get_session(lake, master="local[2]", settings=LITTLE_WORK | FEW_ROWS)
 assert get_session(lake, master="local[2]") is spark
 
 def workers(batches):
