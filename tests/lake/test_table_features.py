@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
 from tests.lake.readers import LARGE_READERS, READERS, list_lines
+from tests.usual import usual
 from ticdc_assets.cli import engines
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance
@@ -102,7 +103,8 @@ CHANGES: Mapping[str, tuple[TableSchema, ColumnChange, set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", CHANGES)
+# Spark takes seconds for each RESTORE; the test of the readers has all changes.
+@pytest.mark.parametrize("kind", usual(CHANGES, lambda kind: kind in ("wider", "renamed")))
 def test_a_change_of_columns_switches_on_what_it_needs(table: CurrentTable, kind: str) -> None:
     """A killed run may do so twice: what RESTORE leaves of a feature is in nobody's way."""
     after, step, wanted = CHANGES[kind]
@@ -236,7 +238,9 @@ RIGHT = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("old", "large"), [(False, False), (True, True)])
+@pytest.mark.parametrize(
+    ("old", "large"), [pytest.param(False, False, marks=pytest.mark.all_cases), (True, True)]
+)
 def test_a_table_goes_through_every_change(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: bool, large: bool
 ) -> None:
