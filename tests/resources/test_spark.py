@@ -21,7 +21,7 @@ from tests.servers import SHORT_LIVED_JVM, cluster, connect_server, free_port
 from ticdc_assets.errors import ConfigError
 
 PROJECT = Path(__file__).resolve().parents[2]
-MARKED = "any_spark and not soak and not all_golden"
+MARKED = "any_spark and not soak and not all_golden and not all_cases"
 
 
 def run(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
