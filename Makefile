@@ -50,7 +50,7 @@ test test-all soak test-ui: export PYTHONDONTWRITEBYTECODE =
 test: $(INSTALLED) $(JARS) $(BROKER_JARS) $(CATALOG_JARS) ## Run the tests (several minutes)
 	$(RUN) -m pytest -n auto
 
-test-all: $(INSTALLED) $(JARS) $(BROKER_JARS) $(CATALOG_JARS) ## Run the tests on all recorded data too (hours)
+test-all: $(INSTALLED) $(JARS) $(BROKER_JARS) $(CATALOG_JARS) ## Run the tests on all recorded data and in all combinations too (hours)
 	$(RUN) -m pytest -n auto --dist load -m "not soak" -o faulthandler_timeout=0
 
 test-ui: $(INSTALLED) $(JARS) ## Test the UI in Chromium; screenshots go to artefacts/ui

@@ -1,13 +1,16 @@
 """For all tests: Hypothesis profiles, the order of files, and skips without the golden data."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling, Scheduling
 
 from tests import golden
 
@@ -20,6 +23,18 @@ if TYPE_CHECKING:
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+# Fixtures that take long, as tests name them.
+SHARED = ("broker: Broker", "shop: Shop")
+
+# Nothing that collecting the tests makes is garbage, and looking for some took half of that time.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +62,23 @@ def pytest_xdist_auto_num_workers() -> int:
     All processes share one Java machine, and few are enough to keep it busy.
     """
     return min((os.cpu_count() or 1) + 1, 4)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling | None:
+    """Let one process run all files that share a server or a lake which is slow to make."""
+    return ByFixture(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+class ByFixture(LoadFileScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return _find_shared(file) or file
+
+
+@cache
+def _find_shared(file: str) -> str | None:
+    text = (golden.PROJECT / file).read_text()
+    return next((fixture for fixture in SHARED if fixture in text), None)
 
 
 def pytest_report_header() -> str:

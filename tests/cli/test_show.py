@@ -264,7 +264,7 @@ def test_json_has_what_the_text_has(shop: Shop, run: Run) -> None:
 
 def test_commands_that_read_start_no_spark(shop: Shop, run: Run, tmp_path: Path) -> None:
     at = ("--at", ",".join(map(str, shop.simulation.checkpoints[1:])))
-    for words in (
+    every = (
         ("tables", "--all"),
         ("schema", TABLE),
         ("events", TABLE, "--limit", "3"),
@@ -272,23 +272,30 @@ def test_commands_that_read_start_no_spark(shop: Shop, run: Run, tmp_path: Path)
         ("show", *at, "--out", tmp_path / "out"),
         ("quarantine",),
         ("ledger",),
-    ):
-        command = [*map(str, words), *map(str, shop.options)]
-        process = subprocess.run(
-            [sys.executable, "-c", WITHOUT_SPARK, *command],
-            capture_output=True,
-            cwd=PROJECT,
-            check=False,
-        )
-        assert (process.returncode, process.stderr) == (0, b""), words
-        assert process.stdout == b"" if "--out" in words else process.stdout
+    )
+    commands = [[*map(str, words), *map(str, shop.options)] for words in every]
+    process = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SPARK, json.dumps(commands)],
+        capture_output=True,
+        cwd=PROJECT,
+        check=False,
+    )
+    assert (process.returncode, process.stderr) == (0, b"")
+    printed = process.stdout.split(b"\0")[:-1]
+    assert len(printed) == len(commands)
+    for words, text in zip(commands, printed, strict=True):
+        assert (text == b"") == ("--out" in words), words
 
 
 WITHOUT_SPARK = """
-import sys
+import json, sys
 sys.modules["pyspark"] = sys.modules["py4j"] = None
 from ticdc_assets import cli
-sys.exit(cli.main(sys.argv[1:]))
+for words in json.loads(sys.argv[1]):
+    code = cli.main(words)
+    print(end="\\0", flush=True)
+    if code:
+        sys.exit(f"{words}: exit code {code}")
 """
 
 

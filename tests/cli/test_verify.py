@@ -113,7 +113,7 @@ def test_the_job_reports_a_check_per_table(
     assert check in repository.asset_graph.asset_check_keys
     config = {"ops": {"compare_f_tables": {"config": {"wait_seconds": 0}}}}
     job = repository.get_job("verify_f")
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
 
         def verify() -> dg.AssetCheckEvaluation:
             result = job.execute_in_process(run_config=config, instance=instance)

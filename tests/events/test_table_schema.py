@@ -67,3 +67,13 @@ def test_a_unique_key_that_is_stated_twice_is_no_primary_key(
     found = schema.primary_key, schema.effective_primary_key, schema.own_key
     assert [" ".join(names) for names in found] == [primary, effective, handle]
     assert len(schema.own_indexes) == len(schema.indexes) - (bool(effective) and not primary)
+
+
+def test_an_added_column_is_found_like_the_others() -> None:
+    id, added = Column("id", ColumnType("int")), Column("Größe", ColumnType("int"))
+    before = TableSchema("d", "t", (id,))
+    for columns in ((id, added), (added, id)):
+        after = before.with_columns(columns, added)
+        assert after == TableSchema("d", "t", columns)
+        assert [after.column(name) for name in ("ID", "gRÖSSE", "größe")] == [id, None, added]
+    assert before.column("größe") is None

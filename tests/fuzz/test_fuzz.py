@@ -17,7 +17,7 @@ from tests.golden import GOLDEN
 from ticdc_assets.reference.table import ModelTable
 from ticdc_assets.stream.reading import read_topic_events
 
-FEW = 300
+FEW = 100
 PER_CHUNK = 2000
 
 

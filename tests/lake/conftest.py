@@ -41,9 +41,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(autouse=True)
 def table_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every table count as large in a sixth of the tests: large ones are written differently.
+    """Let every table count as large in a twelfth of the tests: large ones are written differently.
 
     Those tests take about twice as long.  Tests of that difference set the size themselves.
     """
-    if zlib.crc32(request.node.name.encode()) % 6 == 2:
+    if zlib.crc32(request.node.name.encode()) % 12 == 2:
         monkeypatch.setattr(table_features, "LARGE_TABLE", -1)

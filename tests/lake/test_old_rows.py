@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 
+import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
@@ -190,9 +191,12 @@ class InMemory:
         return is_right
 
 
-def test_old_rows_are_matched_or_their_table_is_paused() -> None:
+@pytest.mark.parametrize(
+    "seeds", [range(100), pytest.param(range(100, 300), marks=pytest.mark.soak)], ids=str
+)
+def test_old_rows_are_matched_or_their_table_is_paused(seeds: range) -> None:
     right, paused, swapped = 0, 0, 0
-    for seed in range(300):
+    for seed in seeds:
         history = Forgetful(seed)
         memory, cuts = InMemory(history), history.cuts()
         for ts, piece in zip(cuts, history.pieces(cuts), strict=True):

@@ -47,8 +47,13 @@ def schemas_at(ts: int) -> list[TableSchema]:
     ("dataset", "share"),
     [
         *((dataset, 0.0) for dataset in BEGIN_LATER if dataset.startswith("lifecycle/")),
-        *((dataset, 0.2) for dataset in CUT),
-        *(pytest.param(d, s, marks=pytest.mark.all_golden) for d in CUT for s in (0.1, 0.4, 0.7)),
+        (CUT[1], 0.2),
+        *(
+            pytest.param(dataset, share, marks=pytest.mark.all_golden)
+            for dataset in CUT
+            for share in (0.1, 0.2, 0.4, 0.7)
+            if (dataset, share) != (CUT[1], 0.2)
+        ),
     ],
 )
 def test_a_changefeed_that_begins_in_the_middle_pauses_nothing(dataset: str, share: float) -> None:

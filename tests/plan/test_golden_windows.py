@@ -38,36 +38,30 @@ from tests.reference.golden_feeds import (
     schema_difference,
 )
 from tests.truth import truth
+from tests.usual import usual
 from ticdc_assets.events import Event, Watermark
 from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 # Of each workload those that differ most; the others with `-m all_golden`.
 USUAL = (
-    "lifecycle/canal-json",
-    "lifecycle/canal-json-ext",
     "lifecycle/canal-json-ext-handle-key-only",
     "lifecycle/canal-json-ext-raw-change",
     "lifecycle/canal-json-ext-replayed",
-    "lifecycle/canal-json-ext-restart",
-    "lifecycle/canal-json-ext-topic-per-table",
-    "lifecycle/newarch-*",
-    "lifecycle/open-protocol",
-    "lifecycle/open-protocol-force-replicate",
+    "lifecycle/newarch-canal-json",
+    "lifecycle/newarch-simple-avro",
+    "lifecycle/newarch-storage-canal-json-across-nodes",
+    "lifecycle/newarch-storage-csv-table-id-path",
     "lifecycle/open-protocol-only-updated",
-    "lifecycle/simple-avro",
     "lifecycle/simple-avro-bootstrap-p0",
-    "lifecycle/simple-avro-handle-key-only",
-    "lifecycle/simple-json-*bootstrap*",
-    "lifecycle/simple-json-restart",
+    "lifecycle/simple-json-no-bootstrap",
     "lifecycle/simple-json-topic-per-table",
-    "lifecycle/storage-canal-json*",
-    "lifecycle/storage-csv-[dfr]*",
-    "random_1/newarch-open-protocol",
+    "lifecycle/storage-canal-json-restart",
+    "lifecycle/storage-csv-default",
+    "lifecycle/storage-csv-raw-change",
     "random_1/storage-csv-default",
     "types/newarch-open-protocol",
-    "types/open-protocol-restart",
-    "types/*-force-replicate",
+    "types/storage-csv-force-replicate",
 )
 
 
@@ -75,11 +69,11 @@ def is_usual(dataset: str) -> bool:
     return any(fnmatch(dataset, pattern) for pattern in USUAL)
 
 
-ALL = [
-    pytest.param(dataset, marks=() if is_usual(dataset) else pytest.mark.all_golden)
-    for dataset in [*datasets(), *released_datasets()]
-    if UNUSABLE not in allowed(dataset)
-]
+ALL = usual(
+    [d for d in [*datasets(), *released_datasets()] if UNUSABLE not in allowed(d)],
+    is_usual,
+    pytest.mark.all_golden,
+)
 
 
 @pytest.mark.parametrize("dataset", ALL)

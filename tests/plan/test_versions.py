@@ -11,6 +11,7 @@ from tests.plan.contents import list_contents
 from tests.plan.versions_in_memory import HistoricEngine, list_versions_of
 from tests.plan.work_in_memory import StoredTable
 from tests.reference.changefeeds import MANNERS
+from tests.usual import usual
 from ticdc_assets.stream.rules import StreamRules
 
 
@@ -25,7 +26,7 @@ def keep_history(history: History, windows: int) -> HistoricEngine:
     return engine
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", usual(range(40), lambda seed: seed < 12, pytest.mark.soak))
 def test_open_versions_are_the_rows_that_upstream_had(seed: int) -> None:
     history = History(seed, MANNERS[seed % len(MANNERS)], steps=25)
     engine = keep_history(history, windows=1 + seed % 4)

@@ -30,6 +30,7 @@ from ticdc_assets.stream.rules import StreamRules
 
 _PARTS = 3
 _EVENTS_PER_BLOCK = 4
+_BLOCKS = 6
 _PLACE = {
     "order_ts": pa.int64(),
     "after_ddls": pa.bool_(),
@@ -140,7 +141,7 @@ class WorkInMemory:
         keys = ((ts, Phase.AFTER_DDLS if after else Phase.ROWS) for ts, after in places)
         own = events.filter(pa.array([step.low < key <= step.high for key in keys], pa.bool_()))
         # Files have events in no order.
-        number = len(own) // _EVENTS_PER_BLOCK + 1
+        number = min(len(own) // _EVENTS_PER_BLOCK + 1, _BLOCKS)
         return [
             own.take(pa.array(range(first, len(own), number), pa.int64()))
             for first in range(number)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.golden import datasets, find_folder, meta, records, storage_tree
 from tests.protocols import oracle
+from tests.usual import usual_datasets
 from ticdc_assets.events import Event, Op, Quarantined, RowChange, SchemaChange, Watermark
 from ticdc_assets.protocols.canal_json.decoder import CanalJsonDecoder
 from ticdc_assets.protocols.message import DataFile
@@ -25,7 +26,7 @@ def decoded(dataset: str) -> list[Event]:
     return [event for record in records(dataset) for event in decoder.decode(record)]
 
 
-@pytest.mark.parametrize("dataset", TOPICS)
+@pytest.mark.parametrize("dataset", usual_datasets(TOPICS))
 def test_a_topic_has_the_events_of_the_simple_protocol(dataset: str) -> None:
     events = decoded(dataset)
     assert not [event for event in events if isinstance(event, Quarantined)]
@@ -63,7 +64,7 @@ def test_a_topic_has_the_events_of_the_simple_protocol(dataset: str) -> None:
     assert any(event.claim_check_digest for event in rows) == ("claim-check" in dataset)
 
 
-@pytest.mark.parametrize("dataset", STORAGE)
+@pytest.mark.parametrize("dataset", usual_datasets(STORAGE))
 def test_a_folder_has_the_rows_of_the_simple_protocol(dataset: str) -> None:
     extended = "enable-tidb-extension=true" in meta(dataset)["sink-uri"]
     decoder = CanalJsonDecoder(tz=ZoneInfo(oracle.zone(dataset)))

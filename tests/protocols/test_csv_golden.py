@@ -7,6 +7,7 @@ import pytest
 
 from tests.golden import datasets, meta, records
 from tests.protocols.csv_files import data_files, feed_of
+from tests.usual import usual_datasets
 from ticdc_assets.events import RowChange, TableSchema, row_image
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
 
@@ -78,7 +79,7 @@ def decoded_change(event: RowChange, schema: TableSchema) -> Change:
     return Change(event.op.value, event.database, event.table, stated, before, after)
 
 
-@pytest.mark.parametrize("dataset", datasets("*storage-csv*"))
+@pytest.mark.parametrize("dataset", usual_datasets(datasets("*storage-csv*")))
 def test_real_files_have_the_rows_of_the_simple_protocol(dataset: str) -> None:
     feed = feed_of(dataset)
     decoder = CsvDecoder(dialect=feed.csv, tz=feed.tz)

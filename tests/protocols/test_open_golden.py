@@ -7,6 +7,7 @@ import pytest
 
 from tests.golden import datasets, find_folder, records
 from tests.protocols import oracle
+from tests.usual import usual_datasets
 from ticdc_assets.events import (
     Column,
     ColumnType,
@@ -40,7 +41,7 @@ def schema_of(event: RowChange, workload: oracle.Workload) -> TableSchema:
     return TableSchema(event.database, event.table, columns)
 
 
-@pytest.mark.parametrize("dataset", TOPICS)
+@pytest.mark.parametrize("dataset", usual_datasets(TOPICS))
 def test_a_topic_has_the_events_of_the_simple_protocol(dataset: str) -> None:
     events = decoded(dataset)
     assert not [event for event in events if isinstance(event, Quarantined)]

@@ -86,7 +86,7 @@ def in_pieces(dataset: str, events: list[Event], random: Random) -> tuple[dict, 
         "types/open-protocol-force-replicate",
     ],
 )
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(seed=SEEDS)
 def test_a_stream_may_be_cut_anywhere(dataset: str, seed: int) -> None:
     assert in_pieces(dataset, events_of(dataset), Random(seed)) == at_once(dataset)
@@ -101,7 +101,7 @@ def test_a_stream_may_be_cut_anywhere(dataset: str, seed: int) -> None:
         "types/simple-avro",
     ],
 )
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(seed=SEEDS)
 def test_partitions_may_run_ahead_and_back_and_say_things_twice(dataset: str, seed: int) -> None:
     random = Random(seed)
@@ -109,7 +109,7 @@ def test_partitions_may_run_ahead_and_back_and_say_things_twice(dataset: str, se
     assert in_pieces(dataset, arriving, random) == at_once(dataset)
 
 
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(seed=SEEDS)
 def test_partitions_of_tables_without_a_key_may_run_ahead_and_back(seed: int) -> None:
     random = Random(seed)

@@ -31,8 +31,6 @@ ON_TOPICS = [d for d in datasets() if "storage" not in d and UNUSABLE not in all
 USUAL = [
     "lifecycle/simple-json-topic-per-table",
     "lifecycle/simple-avro-snappy",
-    "lifecycle/canal-json-ext-restart",
-    "lifecycle/newarch-open-protocol",
     "lifecycle/open-protocol-replayed",
     "types/canal-json-ext-claim-check",
 ]

@@ -244,9 +244,10 @@ def test_of_concurrent_commits_to_a_lake_on_s3_one_takes_effect(server: str) -> 
 
 def test_addresses_on_s3_follow_their_names(server: str) -> None:
     lake = open_addressed("s3a://lakes/by name")
-    for number, (_, shown) in enumerate(LIFE, 1):
-        assert advance(lake, send(number)).applied.problems == []
-        assert read_addresses(lake) == shown, number
+    # Names that are gone, that change places, and that come again with rows.
+    for windows in (2, 3, 5, len(LIFE)):
+        assert advance(lake, send(windows)).applied.problems == []
+        assert read_addresses(lake) == LIFE[windows - 1][1], windows
 
 
 def test_the_error_for_an_unreachable_lake_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from tests.servers import SHORT_LIVED_JVM, cluster, connect_server, free_port
 from ticdc_assets.errors import ConfigError
 
 PROJECT = Path(__file__).resolve().parents[2]
-MARKED = "any_spark and not soak and not all_golden"
+MARKED = "any_spark and not soak and not all_golden and not all_cases"
 
 
 def run(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -86,8 +86,10 @@ def test_a_missing_connect_server_is_an_error_at_once_without_its_token() -> Non
 LOCAL = """
 import os, stat, sys, tempfile
 from resources.spark import get_session
+from resources.spark_settings import LITTLE_WORK
+from ticdc_assets.store.work_size import FEW_ROWS
 lake = os.path.abspath("lake")
-spark = get_session(lake, master="local[2]")
+spark = get_session(lake, master="local[2]", settings=LITTLE_WORK | FEW_ROWS)
 assert get_session(lake, master="local[2]") is spark
 
 def workers(batches):

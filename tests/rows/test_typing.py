@@ -149,7 +149,7 @@ def _check_value(text: str | None, value: object, exact_text: str | None, type: 
 
 
 @pytest.mark.parametrize("type", TYPES, ids=str)
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(data=st.data(), member_names=st.booleans())
 def test_texts_typed_at_once_are_what_the_definition_reads(type, data, member_names):
     texts = data.draw(COLUMNS)

@@ -17,7 +17,7 @@ from ticdc_assets.sensors import alert
 
 @pytest.fixture
 def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.instance_for_test() as made:
+    with dg.DagsterInstance.ephemeral() as made:
         yield made
 
 

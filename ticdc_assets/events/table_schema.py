@@ -143,6 +143,14 @@ class TableSchema(Struct, frozen=True, dict=True):
         # Of columns with one name, which only a damaged source states, the first counts.
         return {fold_name(column.name): column for column in reversed(self.columns)}
 
+    def with_columns(self, columns: tuple[Column, ...], added: Column) -> "TableSchema":
+        """Return the table with one column more, of a new name, which is among `columns`."""
+        altered = replace(self, columns=columns)
+        # A statement may add thousands, each of which looks for its name.
+        by_name = {**self._columns_by_name, fold_name(added.name): added}
+        vars(altered)["_columns_by_name"] = by_name
+        return altered
+
     @property
     def states_all_indexes(self) -> bool:
         """Whether a source that states this schema lists every index, as Simple does.

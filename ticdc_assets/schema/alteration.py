@@ -66,7 +66,7 @@ def _(action: ddl.AddColumn, schema: TableSchema) -> AlterResult:
     if len(columns) > MAX_COLUMNS:
         raise UnsupportedDdl(TOO_MANY_COLUMNS)
     changes = () if column.generated == "virtual" else (ColumnAdded(column),)
-    return replace(schema, columns=columns), changes
+    return schema.with_columns(columns, column), changes
 
 
 @apply_action.register
