@@ -34,12 +34,23 @@ class Claims:
 
     def __init__(self, store: Store, wait: Callable[[], None]) -> None:
         self.store, self._wait, self.number = store, wait, 0
-        self._listed: list[str] = []
+        self._listed: set[int] = set()
+        self._notes: dict[str, float] = {}
+
+    def find_newest(self) -> int:
+        self._wait()
+        files = self.store.files
+        self._notes = {path: at for path, at in files.items() if "/" not in path}
+        self._listed = {int(path.partition("/")[0]) for path in files if "/" in path}
+        return max(self._listed, default=0)
 
     def look(self) -> Look:
+        newest = self.find_newest()
         self._wait()
-        self._listed = [*self.store.files]
-        return read_look(self.store.files)
+        files = self.store.files.items()
+        return read_look(
+            newest, self._notes, {path: at for path, at in files if path.startswith(f"{newest}/")}
+        )
 
     def claim(self, number: int) -> bool:
         self.number = number
@@ -55,10 +66,14 @@ class Claims:
         self._write("wanted" if is_waiting else "note")
 
     def remove_before(self, number: int) -> None:
-        for path in self._listed:
-            if "/" not in path or int(path.partition("/")[0]) < number:
-                self._wait()
-                self.store.files.pop(path, None)
+        for path in self._notes:
+            self._wait()
+            self.store.files.pop(path, None)
+        for older in self._listed:
+            for path in [*self.store.files]:
+                if older < number and path.startswith(f"{older}/"):
+                    self._wait()
+                    self.store.files.pop(path, None)
 
     def read_log(self) -> int:
         self._wait()
@@ -211,4 +226,4 @@ def test_a_number_that_was_followed_and_removed_is_not_claimed_again() -> None:
 
     claims[0].claim = overtake  # type: ignore[method-assign]
     assert not late.try_take()
-    assert read_look(store.files).number == 3
+    assert claims[1].find_newest() == 3

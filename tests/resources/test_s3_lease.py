@@ -1,10 +1,17 @@
 """The run lock of a lake on a real S3 server, and what a run that has lost it may still do."""
 
+import multiprocessing
 import os
 import re
+import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from random import Random
+from typing import Self
 
 import pyarrow as pa
 import pytest
@@ -12,10 +19,21 @@ import pytest
 from tests.lake.addresses import LIFE, read_addresses, send
 from tests.lake.addresses import open_lake as open_addressed
 from tests.lock_waiter import LockWaiter
+from tests.resources.advancing import (
+    SHORT_EXPIRY,
+    Story,
+    count_windows,
+    main,
+    open_lake,
+    read_windows,
+)
 from tests.resources.s3_account import open_client, s3_account
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.apply.table_commits import describe_commit
+from ticdc_assets.lake.log.applied_files import read_snapshot
+from ticdc_assets.lake.log.named_tables import name_tables
+from ticdc_assets.plan.state import name_address
 from ticdc_assets.store import lease, lock
 from ticdc_assets.store.data_files import WrittenFile
 from ticdc_assets.store.lake import Lake, LakeSession
@@ -24,7 +42,7 @@ from ticdc_assets.store.lease import LockLost
 from ticdc_assets.store.lease_folder import LeaseFolder
 from ticdc_assets.store.lock import is_lock_wanted, locked
 from ticdc_assets.store.once import write_once
-from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.reader import LakeReader, open_table
 from ticdc_assets.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.store.writer import ConcurrentCommit, LakeWriter
 
@@ -146,3 +164,93 @@ def test_of_runs_that_create_or_write_a_table_at_once_one_does() -> None:
     assert first.version() == 1
     with pytest.raises(ConcurrentCommit):
         writer.append_files(second, files, commit)
+
+
+@pytest.mark.parametrize("seconds", [25, pytest.param(300, marks=pytest.mark.soak)])
+def test_processes_that_are_killed_and_paused_advance_one_lake_on_s3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    random, root = Random(seconds), f"s3a://lakes/two of {seconds}"
+    log, lake, story = tmp_path / "log", open_lake(root), Story(seconds, 4 * seconds)
+    assert advance(lake, story.source(1)).applied.problems == []
+    with Advancing(str(log), dict(os.environ), root, seconds, 4 * seconds) as processes:
+        end = time.monotonic() + seconds
+        # On a busy machine they take longer.
+        while time.monotonic() < end or read_windows(lake) < seconds / 6:
+            assert time.monotonic() < end + 10 * seconds
+            processes.disturb(random)
+    monkeypatch.setattr(lease, "EXPIRY", SHORT_EXPIRY)
+    with locked(lake.location, "advance", waiting=print):
+        last = read_windows(lake) + 1
+        assert advance(lake, story.source(last)).applied.problems == []
+
+    # Whatever else ended a run was foreseen.
+    said = log.read_text() if log.exists() else ""
+    assert not re.search("Traceback|problem: ", said), said
+    assert min(processes.counts.values()) > 0
+    reader = LakeReader(lake.location)
+    rows = reader.read(reader.open("applied"), ["snapshot_id", "resolved_ts"])
+    snapshots = rows.sort_by("snapshot_id").to_pylist()
+    assert [each["snapshot_id"] for each in snapshots] == [*range(1, len(snapshots) + 1)]
+    # Every snapshot has its own rows still.
+    for each in snapshots:
+        tables = name_tables(read_snapshot(reader, each["snapshot_id"]))
+        found = {name: read_rows(lake, id.id, version) for name, (id, version) in tables.items()}
+        assert found == name_truth(story, count_windows(each["resolved_ts"]))
+    shown = {name: read_rows(lake, name) for name in name_truth(story, last)}
+    assert shown == name_truth(story, last)
+
+
+class Advancing:
+    """Two processes that advance a lake; they and what was done to them."""
+
+    def __init__(self, *arguments: object) -> None:
+        self.counts = {"killed": 0, "paused": 0}
+        self._arguments = arguments
+        # It imports all that they need, once.
+        self._server = multiprocessing.get_context("forkserver")
+        self._server.set_forkserver_preload([main.__module__])
+        self._running = [self._start() for _ in range(2)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._running:
+            process.kill()
+            process.join()
+
+    def disturb(self, random: Random) -> None:
+        """Kill one and start another, or pause one, for less time than its lease has or more."""
+        time.sleep(random.uniform(0.5, 3))
+        at = random.randrange(2)
+        process = self._running[at]
+        if random.random() < 0.3:
+            process.kill()
+            process.join()
+            self._running[at] = self._start()
+            self.counts["killed"] += 1
+        else:
+            assert process.pid is not None
+            os.kill(process.pid, signal.SIGSTOP)
+            time.sleep(random.uniform(0, 2.5 * SHORT_EXPIRY))
+            os.kill(process.pid, signal.SIGCONT)
+            self.counts["paused"] += 1
+
+    def _start(self) -> ForkServerProcess:
+        process = self._server.Process(target=main, args=self._arguments)
+        process.start()
+        return process
+
+
+def name_truth(story: Story, windows: int) -> dict[str, dict[int, str]]:
+    return {name_address("d", name): rows for name, rows in story.truths[windows].items()}
+
+
+def read_rows(lake: LakeSession, table: str, version: int | None = None) -> dict[int, str]:
+    reader = LakeReader(lake.location)
+    opened = open_table(f"{lake.path('current')}/{table}") if version is None else None
+    rows = reader.read(opened or reader.open(f"current/{table}", version), ["id", "v"])
+    found = dict(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True))
+    assert len(found) == len(rows)
+    return found

@@ -55,7 +55,13 @@ class Look:
 class LeaseStore(Protocol):
     """Where claims are kept; each method sees what any other run did before."""
 
-    def look(self) -> Look: ...
+    def find_newest(self) -> int:
+        """Return the number of the newest claim, as of one moment; 0 if there is none."""
+        ...
+
+    def look(self) -> Look:
+        """Look at the newest claim; if it is removed meanwhile, it seems to have expired."""
+        ...
 
     def claim(self, number: int) -> bool:
         """Add a claim; return False if there is one of this number."""
@@ -113,4 +119,4 @@ class Lease:
         self._store.release(self._number)
 
     def _is_newest(self, number: int) -> bool:
-        return self._store.look().number == number
+        return self._store.find_newest() == number

@@ -29,7 +29,7 @@ from ticdc_assets.store.reader import (
 
 FOLDER = "run.lease"
 _WANTED, _NOTE, _RENEWED, _RELEASED = "wanted", "note", "renewed", "released"
-_FILE = re.compile(r"(\d{1,18})/(.+)")
+_NUMBER = re.compile(r"[1-9]\d{0,17}")
 _COLUMNS = Schema.from_arrow(pa.schema([("claim", pa.int64())]))
 # Or else a claim would be added to the one that is there.
 _ONLY_COMMIT = CommitProperties(max_commit_retries=0)
@@ -44,19 +44,32 @@ class LeaseFolder:
     # The text that names the run that claims.
     holder: str
     _folder: fs.FileSystem = field(init=False)
-    _files: list[str] = field(init=False, default_factory=list)
+    # What `find_newest` saw last, beside the newest claim.
+    _older: list[int] = field(init=False, default_factory=list)
+    _notes: dict[str, float] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._folder = LakeReader(self.lake).open_folder(FOLDER)
 
+    def find_newest(self) -> int:
+        # This is one request, and the newest claim is never removed.
+        files = self._list("")
+        self._older = sorted(int(path) for path in files if _NUMBER.fullmatch(path))
+        newest = self._older.pop() if self._older else 0
+        self._notes = {path: files[path] for path in (_WANTED, _NOTE) if path in files}
+        return newest
+
     def look(self) -> Look:
+        newest = self.find_newest()
+        files = self._list(f"{newest}", recursive=True) if newest else {}
+        return read_look(newest, self._notes, files)
+
+    def _list(self, folder: str, *, recursive: bool = False) -> dict[str, float]:
+        """List what is in a folder, with the times at which files were written."""
+        selected = fs.FileSelector(folder, recursive=recursive, allow_not_found=True)
         with self._reader.explained(self._path):
-            found = self._folder.get_file_info(
-                fs.FileSelector("", recursive=True, allow_not_found=True)
-            )
-        files = {e.path: e.mtime_ns / 1e9 for e in found if e.type is fs.FileType.File}
-        self._files = list(files)
-        return read_look(files)
+            found = self._folder.get_file_info(selected)
+        return {each.path: (each.mtime_ns or 0) / 1e9 for each in found}
 
     def claim(self, number: int) -> bool:
         path = self._locate(number)
@@ -88,16 +101,17 @@ class LeaseFolder:
         self._write(_WANTED if is_waiting else _NOTE)
 
     def remove_before(self, number: int) -> None:
-        for path in self._files:
-            file = _FILE.fullmatch(path)
-            if file is None or int(file[1]) < number:
-                # Someone else may remove it, too.
-                with self._reader.explained(self._path), suppress(FileNotFoundError):
-                    self._folder.delete_file(path)
+        # Someone else may remove them, too.
+        with self._reader.explained(self._path), suppress(FileNotFoundError):
+            for path in self._notes:
+                self._folder.delete_file(path)
+            for older in self._older:
+                if older < number:
+                    self._folder.delete_dir(f"{older}")
 
     def read_holder(self) -> str:
         """Read what names the run that has the newest claim."""
-        path = self._locate(self.look().number)
+        path = self._locate(self.find_newest())
         with self._reader.explained(path):
             return open_table(path).metadata().description or ""
 
@@ -120,14 +134,12 @@ class LeaseFolder:
             raise ConfigError(reason, file=f"{self._path}/{path}", setting="--lake") from None
 
 
-def read_look(files: Mapping[str, float]) -> Look:
-    """Read what files say by their names and the times at which they were written."""
-    claims = {path: int(file[1]) for path in files if (file := _FILE.fullmatch(path))}
-    number = max(claims.values(), default=0)
+def read_look(number: int, notes: Mapping[str, float], files: Mapping[str, float]) -> Look:
+    """Read what notes, and the files of the newest claim, say by when they were written."""
     return Look(
         number,
         is_released=f"{number}/{_RELEASED}" in files,
-        renewed_at=max((files[path] for path, n in claims.items() if n == number), default=0.0),
-        wanted_at=files.get(_WANTED),
-        now=max(files.values(), default=0.0),
+        renewed_at=max(files.values(), default=0.0),
+        wanted_at=notes.get(_WANTED),
+        now=max([*notes.values(), *files.values()], default=0.0),
     )
