@@ -176,7 +176,7 @@ def test_processes_that_are_killed_and_paused_advance_one_lake_on_s3(
     with Advancing(str(log), dict(os.environ), root, seconds, 4 * seconds) as processes:
         end = time.monotonic() + seconds
         # On a busy machine they take longer.
-        while time.monotonic() < end or read_windows(lake) < seconds / 6:
+        while time.monotonic() < end or read_windows(lake) < seconds / 10:
             assert time.monotonic() < end + 10 * seconds
             processes.disturb(random)
     monkeypatch.setattr(lease, "EXPIRY", SHORT_EXPIRY)

@@ -5,8 +5,8 @@ version, on every store, so of two runs that claim a number one succeeds.
 """
 
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -73,7 +73,7 @@ class LeaseFolder:
 
     def claim(self, number: int) -> bool:
         path = self._locate(number)
-        with self._reader.explained(path):
+        with self._written(path):
             try:
                 create_table_with_add_actions(
                     format_uri(path),
@@ -127,11 +127,16 @@ class LeaseFolder:
         return f"{self._path}/{number}"
 
     def _write(self, path: str) -> None:
-        try:
+        with self._written(f"{self._path}/{path}"):
             write_content(self._folder, path, b"\n")
+
+    @contextmanager
+    def _written(self, path: str) -> Iterator[None]:
+        try:
+            yield
         except (OSError, DeltaError) as error:
             reason = f"cannot be written: {describe_error(error)}"
-            raise ConfigError(reason, file=f"{self._path}/{path}", setting="--lake") from None
+            raise ConfigError(reason, file=path, setting="--lake") from None
 
 
 def read_look(number: int, notes: Mapping[str, float], files: Mapping[str, float]) -> Look:

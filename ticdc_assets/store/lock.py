@@ -28,7 +28,7 @@ from ticdc_assets.store.last_run import RunCommand, recorded
 from ticdc_assets.store.lease import EXPIRY, RENEWAL_INTERVAL, Lease, LockLost
 from ticdc_assets.store.lease_folder import LeaseFolder
 from ticdc_assets.store.tables import COUNTED_STAGE, COUNTED_TABLE
-from ticdc_assets.store.writer import ConcurrentCommit, LakeWriter
+from ticdc_assets.store.writer import LakeWriter
 
 _LOCK_FILE = "run.lock"
 _WAIT_FILE = "run.wanted"
@@ -101,10 +101,8 @@ def _lock_in_store(lake: Lake, waiting: _Waiting) -> Iterator[None]:
     _held[lake] = lease, folder
     try:
         yield
-    except ConcurrentCommit:
-        # If this is why, say so.
-        check_lock(lake)
-        raise
+    except ConfigError as error:
+        raise _explain(lake, error) from None
     finally:
         del _held[lake]
         ended.set()
@@ -112,6 +110,18 @@ def _lock_in_store(lake: Lake, waiting: _Waiting) -> Iterator[None]:
         # Without this, it ends by itself.
         with suppress(ConfigError):
             lease.release()
+
+
+def _explain(lake: Lake, error: ConfigError) -> ConfigError:
+    """Return an error of a run, or that it has lost its lock if that is why."""
+    try:
+        check_lock(lake)
+    except LockLost as lost:
+        return lost
+    except ConfigError:
+        # The first error matters more.
+        pass
+    return error
 
 
 def _renew(lease: Lease, ended: threading.Event) -> None:
