@@ -34,6 +34,8 @@ _COLUMNS = Schema.from_arrow(pa.schema([("claim", pa.int64())]))
 # Or else a claim would be added to the one that is there.
 _ONLY_COMMIT = CommitProperties(max_commit_retries=0)
 _EXISTS = "already exists"
+# Some stores keep folders without files: they must not cost requests for ever.
+_MOST_REMOVED = 8
 
 
 @dataclass
@@ -105,7 +107,7 @@ class LeaseFolder:
         with self._reader.explained(self._path), suppress(FileNotFoundError):
             for path in self._notes:
                 self._folder.delete_file(path)
-            for older in self._older:
+            for older in self._older[-_MOST_REMOVED:]:
                 if older < number:
                     self._folder.delete_dir(f"{older}")
 
