@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import boto3
 import dagster as dg
 import pyarrow as pa
 import pytest
@@ -28,7 +27,7 @@ from tests.lake.addresses import open_lake as open_addressed
 from tests.lake.iceberg_tables import open_lake as open_iceberg_lake
 from tests.made_lake import schema, write_snapshot, write_tables
 from tests.reading.made import make_lake
-from tests.servers import s3_server
+from tests.resources.s3_account import ACCOUNT, open_client, s3_account
 from ticdc_assets import definitions
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.dumpling.reader import read_rows
@@ -42,8 +41,6 @@ from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.reading import open_lake
 from ticdc_assets.store.delta_log import count_rows
 from ticdc_assets.store.lake import Lake, LakeSession
-from ticdc_assets.store.last_run import read_last_run
-from ticdc_assets.store.lock import is_lock_wanted, locked
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.store.stored_rows import StoredRows
@@ -51,19 +48,13 @@ from ticdc_assets.store.writer import ConcurrentCommit, LakeWriter
 from ticdc_assets.views.export import Exporter
 
 DATASET = "types/storage-csv-full"
-ACCOUNT = {"AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "S3CRET"}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Start a server with two buckets, named by the environment; yield its URL."""
-    with s3_server(tmp_path_factory.mktemp("s3")) as url, pytest.MonkeyPatch.context() as patch:
-        at = {"AWS_ENDPOINT_URL": url, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
-        for name, value in (ACCOUNT | at).items():
-            patch.setenv(name, value)
-        client = boto3.client("s3", endpoint_url=url, region_name="us-east-1")
-        for bucket in ("changes", "lakes"):
-            client.create_bucket(Bucket=bucket)
+    with s3_account(tmp_path_factory.mktemp("s3")) as url:
+        client = open_client(url)
         for path, content in storage_tree(DATASET).items():
             client.put_object(Bucket="changes", Key=f"a b/表/{path}", Body=content)
         yield url
@@ -101,7 +92,7 @@ def test_an_export_reads_as_on_disk(server: str, tmp_path: Path, ending: str) ->
     table = TableSchema("d", "t", (Column("i", ColumnType("int")), Column("v", ColumnType("text"))))
     rows = [(str(n), f"text {n}") for n in range(5000)]
     dumpling.Exporter(tmp_path, options).write({table: rows})
-    client = boto3.client("s3", endpoint_url=server, region_name="us-east-1")
+    client = open_client(server)
     for path in tmp_path.iterdir():
         client.upload_file(str(path), "changes", f"exports/{ending}/{path.name}")
     uri = (
@@ -193,7 +184,7 @@ def test_a_snapshot_folder_on_s3_says_what_it_holds(server: str) -> None:
     assert [(table.table, table.status, table.reason) for table in exported] == [
         ("orders", "paused", _LONG_REASON)
     ]
-    client = boto3.client("s3", endpoint_url=server, region_name="us-east-1")
+    client = open_client(server)
     stored = client.get_object(Bucket="lakes", Key="a copy/表/tables.json")["Body"].read()
     assert json.loads(stored)[0]["reason"] == _LONG_REASON
     # A whole one is not written again.
@@ -262,20 +253,6 @@ def test_the_error_for_an_unreachable_lake_is_one_line(monkeypatch: pytest.Monke
     assert ACCOUNT["AWS_SECRET_ACCESS_KEY"] not in str(error.value)
 
 
-@pytest.mark.usefixtures("server")
-def test_a_lake_in_an_object_store_has_no_lock_and_knows_its_last_run() -> None:
-    lake = Lake("s3a://lakes/a b/runs", "feed")
-    assert read_last_run(lake) is None
-    with locked(lake, "advance"), locked(lake, "maintain"):
-        assert not is_lock_wanted(lake)
-        last = read_last_run(lake)
-        assert last is not None
-        assert (last.command, last.result) == ("maintain", "running")
-    last = read_last_run(lake)
-    assert last is not None
-    assert (last.command, last.result) == ("advance", "ok")
-
-
 def test_a_lake_is_read_by_name(server: str) -> None:
     lake = make_lake("s3://lakes/by name")
     assert lake.changefeed == "made"
@@ -307,6 +284,6 @@ def test_iceberg_tables_on_s3_are_read_with_credentials_of_the_reader(
     assert [table.scan(snapshot_id=each.snapshot_id).to_arrow() for each in table.snapshots()]
     # Those that are not declared any more are gone.
     assert advance(open_iceberg_lake("s3a://lakes/iceberg"), send(6)).applied.problems == []
-    client = boto3.client("s3", endpoint_url=server, region_name="us-east-1")
+    client = open_client(server)
     left = client.list_objects_v2(Bucket="lakes", Prefix="iceberg/lake/f/iceberg/")["Contents"]
     assert [each["Key"] for each in left] == ["iceberg/lake/f/iceberg/published.json"]

@@ -26,6 +26,7 @@ from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.lock import check_lock
 from ticdc_assets.store.reader import MANY_ROWS, LakeReader
 from ticdc_assets.store.tables import create_tables
 from ticdc_assets.store.work_size import sized_for
@@ -187,6 +188,7 @@ def replay_tables(
 
 def _publish(lake: LakeSession, applied: ApplyResult, before: Snapshot) -> ApplyResult:
     publish(lake, applied.snapshot, before)
+    check_lock(lake.location)
     problems = publish_iceberg(lake, applied.snapshot, before)
     return replace(applied, problems=[*applied.problems, *problems])
 

@@ -39,6 +39,7 @@ from ticdc_assets.store.arrow import replace_surrogates
 from ticdc_assets.store.delta_log import read_state
 from ticdc_assets.store.json_files import read_json_file, write_json_file
 from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.lock import check_lock
 from ticdc_assets.store.not_null import state_not_null
 from ticdc_assets.store.reader import LakeReader, create_folder
 
@@ -83,6 +84,7 @@ def publish(lake: LakeSession, last: Snapshot | None = None, before: Snapshot | 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         commits = [each for each in pool.map(prepare, sorted(addresses)) if each is not None]
         if commits:
+            check_lock(location)
             # If this run is killed, the next one compares all.
             write_json_file(folder, _DONE_FILE, _Done(None))
         # Names that have rows come first: whoever looks meanwhile finds no table gone.

@@ -132,10 +132,7 @@ class AddressLog:
 
 
 def write_commit(location: Lake, commit: AddressCommit) -> None:
-    """Write a commit, and a checkpoint from time to time.
-
-    In an object store, where no lock keeps two runs apart, the later one replaces the commit.
-    """
+    """Write a commit, and a checkpoint from time to time."""
     path = location.path(commit.address)
     content = b"\n".join(commit.actions) + b"\n"
     with LakeReader(location).explained(path):

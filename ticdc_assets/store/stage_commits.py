@@ -19,7 +19,9 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.store.commits import decode_metadata, read_newest_commits
 from ticdc_assets.store.data_files import WrittenFile
 from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.lock import check_lock
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.tables import COUNTED_STAGE
 from ticdc_assets.store.writer import ConcurrentCommit, LakeWriter, is_writable
 
 # Operations of stages and of maintenance: none of them takes a table back in time.
@@ -104,6 +106,9 @@ def commit_rows(
     Without rows, the commit has the mark alone.
     """
     opened = LakeReader(lake.location).open(table)
+    if mark.stage == COUNTED_STAGE:
+        # After the table was opened: see `lease`.
+        check_lock(lake.location)
     if not is_writable(opened):
         frame = lake.make_frame(rows).coalesce(1) if len(rows) else lake.read(table).limit(0)
         return commit_frame(lake, table, frame, mark)

@@ -13,6 +13,8 @@ from ticdc_assets.store.writer import LakeWriter
 # Opening a table reads the commits since its last checkpoint: after this many there is one.
 CHECKPOINT_INTERVAL = 10
 CHECKPOINTS = {"delta.checkpointInterval": str(CHECKPOINT_INTERVAL)}
+# What a run did counts once this stage has committed it to this table.
+COUNTED_TABLE, COUNTED_STAGE = "applied", "apply"
 
 
 def create_tables(lake: LakeSession) -> None:

@@ -7,7 +7,7 @@ are left to Spark (`is_writable`).
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from deltalake import (
     Field,
     Schema,
     TableFeatures,
+    Transaction,
     WriterProperties,
     write_deltalake,
 )
@@ -39,6 +40,9 @@ _NTZ = frozenset(("timestampNtz",))
 _WRITABLE = frozenset(("appendOnly", "invariants", "timestampNtz"))
 _LAST_VERSION_WITHOUT_FEATURES = 2
 _NO_STATISTICS = ColumnProperties(statistics_enabled="NONE")
+# A commit that is the next version or none: else delta-rs puts it behind those of other runs.
+_NO_RETRY = CommitProperties(max_commit_retries=0)
+_FENCE_ATTEMPTS = 10
 # Of files that accumulate, this many between two of these sizes become one.
 _SIZES = (0, 1 << 20, 32 << 20)
 _MANY_FILES = 32
@@ -95,7 +99,27 @@ class LakeWriter:
                 mode="ignore",
                 configuration=dict(properties),
                 storage_options=choose_storage_options(path),
+                commit_properties=_NO_RETRY,
             )
+
+    def add_fence(self, table: str, stage: str) -> None:
+        """Make the commits of a stage fail that other runs have begun: by one without rows.
+
+        Those of Spark go on, which has tables with features that delta-rs does not write.
+        """
+        for _ in range(_FENCE_ATTEMPTS):
+            opened = self.find(table)
+            if opened is None or not is_writable(opened):
+                return
+            mark = Transaction(stage, opened.transaction_version(stage) or 0)
+            commit = CommitProperties(app_transactions=[mark], max_commit_retries=0)
+            with suppress(ConcurrentCommit), self._explained(opened.table_uri):
+                opened.create_write_transaction(
+                    [], "append", opened.schema(), commit_properties=commit
+                )
+                return
+        reason = "another run may be at work in this lake: run the command again later"
+        raise ConcurrentCommit(reason, file=self.location.path(table), setting="--lake")
 
     def append(
         self,

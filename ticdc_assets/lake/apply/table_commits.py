@@ -55,8 +55,13 @@ def commit_table(
 
 
 def describe_commit(ts: int) -> CommitProperties:
-    """Return what a commit says of itself: where Spark's commits have it, too."""
-    return CommitProperties(custom_metadata={"userMetadata": write_ts(ts)})
+    """Return what a commit says of itself: where Spark's commits have it, too.
+
+    It follows the version that was opened, or fails: a snapshot names the version of a commit, and
+    another run that has lost its lock may still be at work.
+    """
+    stated = {"userMetadata": write_ts(ts)}
+    return CommitProperties(custom_metadata=stated, max_commit_retries=0)
 
 
 def has_map(table: DeltaTable) -> bool:

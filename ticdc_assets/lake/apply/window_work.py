@@ -218,9 +218,6 @@ class WindowWork:
             schema, ts = self._work(done.id).after, self.window.plan.state.ts
             if takes_spark(done, existing, schema):
                 return None
-            if existing is not None and existing.version() != version:
-                # It was restored.
-                existing = LakeWriter(self.lake.location).find(f"current/{done.id}")
             version = commit_table(self.lake.location, done, existing, schema, ts)
         return _make_outcome(done, version)
 

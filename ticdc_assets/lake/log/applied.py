@@ -27,9 +27,8 @@ from ticdc_assets.store.contracts import APPLIED
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.stage_commits import StageMark, commit_rows
+from ticdc_assets.store.tables import COUNTED_STAGE, COUNTED_TABLE
 from ticdc_assets.stream.resolved_ts import WatermarkState
-
-STAGE = "apply"
 
 
 def read_last_snapshot(lake: LakeSession) -> Snapshot:
@@ -90,8 +89,8 @@ def write_snapshot(
         write_json(state.watermarks),
         write_json(replace(state, watermarks=WatermarkState())) if is_whole else None,
     )
-    mark = StageMark(STAGE, snapshot_id, {"ts": state.ts})
-    if not commit_rows(lake, "applied", make_table(APPLIED, [row]), mark):
+    mark = StageMark(COUNTED_STAGE, snapshot_id, {"ts": state.ts})
+    if not commit_rows(lake, COUNTED_TABLE, make_table(APPLIED, [row]), mark):
         return read_snapshot(LakeReader(lake.location), snapshot_id)
     return Snapshot(state, batch, decoded_batch, all_versions, state_snapshot_id)
 
