@@ -28,7 +28,7 @@ from tests.reference.golden_feeds import DROPPED_REMAIN, UNUSABLE, allowed, repl
 from tests.truth import truth
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.apply import task_runs, time_spans, window_work
-from ticdc_assets.lake.apply.pending_rows import Span
+from ticdc_assets.lake.apply.time_spans import SpanFiles
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.schema.ddl.reader import read_ddl
@@ -102,7 +102,7 @@ def test_the_first_of_a_dataset_on_any_spark(
     monkeypatch.setattr(window_work, "EVENTS_PER_PART", 5)
     cuts_made: list[bool] = []
 
-    def cut_span(*given: Any) -> tuple[Span, ...]:
+    def cut_span(*given: Any) -> tuple[SpanFiles, ...]:
         spans = time_spans.cut_span(*given)
         cuts_made.append(bool(spans))
         return spans

@@ -228,8 +228,8 @@ class _Group:
     def _read(self, step: ApplyRows) -> Segment:
         source, key = self._source, find_key(step.schema)
         blocks = source.read_events(step)
-        # Whether a key was lost, all of its changes tell.
-        if not key or not source.updates_split:
+        # Whether a key was lost, all of its changes tell; of inserts, nearly all decide.
+        if not key or not source.updates_split or step.inserts_only:
             return read_blocks(blocks, step, source.redecode)
         return read_deciding(blocks, step, source.redecode, key, source.part)
 

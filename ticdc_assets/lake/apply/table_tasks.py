@@ -17,9 +17,9 @@ from ticdc_assets.errors import CONTENT_ERRORS, ConfigError, describe_content_er
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.engine import Engine
 from ticdc_assets.lake.apply.event_blocks import Block, make_block, skip_empty
-from ticdc_assets.lake.apply.pending_rows import PLACED, Span, name_events, select_segment
+from ticdc_assets.lake.apply.pending_rows import PLACED, name_events, select_segment
 from ticdc_assets.lake.apply.spread_tasks import SpreadFile, read_spread
-from ticdc_assets.lake.apply.time_spans import find_span
+from ticdc_assets.lake.apply.time_spans import SpanFiles, find_span
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.plan.layout import PLAIN, Layout
@@ -64,8 +64,8 @@ class TableTask:
     parts: int = 1
     part: Part | None = None
     spread_events: tuple[SpreadFile, ...] = ()
-    spans: tuple[Span, ...] = ()
-    span: Span | None = None
+    spans: tuple[SpanFiles, ...] = ()
+    span: SpanFiles | None = None
 
     @property
     def names(self) -> set[str]:
@@ -159,7 +159,11 @@ def _list_reads(engine: Engine, task: TableTask) -> list[Callable[[], pa.Table]]
     if not names:
         return [PLACED.empty_table]
     if task.span is not None:
-        return [partial(replace(pending, span=task.span).read, names)]
+        own = replace(pending, span=task.span.span)
+        if pending.held is not None:
+            return [partial(own.read, names)]
+        own = replace(own, files=replace(pending.files, paths=task.span.paths))
+        return [partial(of_file.read, names) for of_file in own.split()]
     if pending.held is None and len(task.work) == 1:
         # Others may have had the name before, or have it after.
         (work,) = task.work.values()

@@ -5,10 +5,11 @@ one commit ts.  So spans are parts for which nothing has to look at a key.
 """
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 
 from ticdc_assets.lake.apply.pending_rows import PendingRows, Span
 from ticdc_assets.plan.steps import ApplyRows, TableWork
@@ -16,7 +17,9 @@ from ticdc_assets.plan.steps import ApplyRows, TableWork
 # About how many events are sampled.
 _SAMPLED = 1 << 18
 # How many times its share of the events a span may have.
-_MOST_SHARES = 1.25
+_MOST_SHARES = 1.5
+# By how much of a share a cut may be off to be where a file ends.
+_NEAR = 0.25
 # How often an event may be read for all spans together: a file that covers more than one is read
 # for each of them.
 _MOST_READS = 2
@@ -32,29 +35,62 @@ def find_span(work: TableWork) -> Span | None:
     return Span(first - 1, max(group.last_ts for group in groups))
 
 
+@dataclass(frozen=True)
+class SpanFiles:
+    """A span, and the files that have its events."""
+
+    span: Span
+    paths: tuple[str, ...]
+
+
 def cut_span(
     pending: PendingRows, span: Span, names: Collection[str], events: int, count: int
-) -> tuple[Span, ...]:
+) -> tuple[SpanFiles, ...]:
     """Cut the time of a table's events into spans of about as many events each.
 
     Return none if a few commit ts have most of the events, or most files events of all times.
     """
     step = max(events // _SAMPLED, 1)
-    samples = replace(pending, span=span).map(
-        lambda some: np.sort(some["commit_ts"].to_numpy())[::step], ("commit_ts",), names
-    )
+
+    def sample(some: pa.Table) -> np.ndarray:
+        # The last one says where a file ends.
+        times = np.sort(some["commit_ts"].to_numpy())
+        return np.append(times[::step], times[-1:])
+
+    samples = replace(pending, span=span).map(sample, ("commit_ts",), names)
     times = np.sort(np.concatenate(samples))
     if len(times) < count:
         return ()
-    cuts = times[[len(times) * number // count - 1 for number in range(1, count)]]
+    paths = ("",) if pending.held is not None else pending.files.paths
+    of_files = [(path, each) for path, each in zip(paths, samples, strict=True) if len(each)]
+    ends = np.unique([each[-1] for _, each in of_files])
+    cuts = _choose_cuts(times, ends, count)
     bounds = np.array([span.after_ts, *cuts, span.through_ts])
     shares = np.diff(np.searchsorted(times, bounds, "right"))
     if shares.max() > _MOST_SHARES * len(times) / count:
         return ()
-    if pending.held is None:
-        ends = (np.searchsorted(bounds, each[[0, -1]]) for each in samples if len(each))
-        reads = [int(last - first) + 1 for first, last in ends]
-        sizes = [len(each) for each in samples if len(each)]
-        if np.dot(reads, sizes) > _MOST_READS * len(times):
-            return ()
-    return tuple(Span(int(low), int(high)) for low, high in pairwise(bounds))
+    spans = [Span(int(low), int(high)) for low, high in pairwise(bounds)]
+    found: list[list[str]] = [[] for _ in spans]
+    reads = 0
+    for path, each in of_files:
+        # A bound belongs to the span before it.
+        first, last = np.searchsorted(bounds, each[[0, -1]]) - 1
+        reads += int(last - first + 1) * len(each)
+        for number in range(first, last + 1):
+            found[number].append(path)
+    if pending.held is None and reads > _MOST_READS * len(times):
+        return ()
+    return tuple(SpanFiles(one, tuple(paths)) for one, paths in zip(spans, found, strict=True))
+
+
+def _choose_cuts(times: np.ndarray, ends: np.ndarray, count: int) -> list[int]:
+    """Choose where to cut: near equal shares, and where a file ends if one does there."""
+    share = len(times) / count
+    ranks = np.searchsorted(times, ends, "right")
+    cuts = []
+    for number in range(1, count):
+        ideal = round(number * share)
+        nearest = int(np.argmin(np.abs(ranks - ideal)))
+        is_near = abs(int(ranks[nearest]) - ideal) <= _NEAR * share
+        cuts.append(int(ends[nearest] if is_near else times[ideal - 1]))
+    return cuts

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from deltalake import DeltaTable
 
 from ticdc_assets.changefeed.table_pattern import match_table
-from ticdc_assets.lake.apply.pending_rows import Span
 from ticdc_assets.lake.apply.spark_commits import SparkCommits, restore
 from ticdc_assets.lake.apply.table_commits import commit_table, describe_commit, takes_spark
 from ticdc_assets.lake.apply.table_features import is_rewritten
@@ -20,7 +19,7 @@ from ticdc_assets.lake.apply.table_tasks import (
     unpack_quarantined,
 )
 from ticdc_assets.lake.apply.task_runs import do_tasks
-from ticdc_assets.lake.apply.time_spans import cut_span, find_span
+from ticdc_assets.lake.apply.time_spans import SpanFiles, cut_span, find_span
 from ticdc_assets.lake.apply.window import PreparedWindow, has_files
 from ticdc_assets.plan.steps import Alter, ApplyRows, TableWork, group_by_exchange
 from ticdc_assets.rows.column_moves import takes_new_files
@@ -127,7 +126,7 @@ class WindowWork:
             task = replace(task, parts=1)
         return _Prepared(task, events + read, tables)
 
-    def _cut(self, task: TableTask, events: int) -> tuple[Span, ...]:
+    def _cut(self, task: TableTask, events: int) -> tuple[SpanFiles, ...]:
         """Return the spans of time that may be the parts of a task: one that only adds rows.
 
         Equal rows of a table without a key have the commit ts of the last: they stay together.
