@@ -176,7 +176,7 @@ def update_catalogs(lake: Lake, feed: Changefeed) -> list[Problem]:
         return []
 
     def update(settings: CatalogSettings) -> list[Problem]:
-        return register_tables(lake, snapshot, open_catalog(settings))
+        return register_tables(lake, snapshot, open_catalog(settings), feed.iceberg)
 
     calls = {settings.kind: partial(update, settings) for settings in feed.catalogs}
     problems: list[Problem] = []

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Lock
 
+from pydantic import ValidationError
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
@@ -159,10 +160,10 @@ class IcebergRest:
                 client = self._client = self._client or self._connect()
             yield client
         except _OF_ALL_CALLS as error:
-            reason = f"the Iceberg catalog does not answer: {describe_error(error)[:300]}"
+            reason = f"the Iceberg catalog does not answer: {_describe(error)}"
             raise CatalogDown(reason) from None
         except _OF_ONE_CALL as error:
-            reason = f"the Iceberg catalog answers {describe_error(error)[:300]}"
+            reason = f"the Iceberg catalog answers {_describe(error)}"
             # Without a connection, no call has an answer.
             raise (CatalogDown if client is None else CatalogError)(reason) from None
 
@@ -177,6 +178,15 @@ def _commit(
     done = client.commit_table(table, requirements, updates)
     if not states(done.metadata, wanted):
         raise CatalogError("the Iceberg catalog states other rows or columns than it was sent")
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        # Its own text quotes a part of the answer, such as the end of a secret without its name.
+        faults = error.errors(include_url=False, include_context=False, include_input=False)
+        stated = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults)
+        error = ValueError(f"no {error.title} of the protocol: {'; '.join(stated)}")
+    return describe_error(error)[:300]
 
 
 def _get_metadata(entry: Entry) -> TableMetadata:

@@ -76,13 +76,16 @@ def read_registration(lake: Lake, kind: str) -> Registration:
         return read_json_file(folder, _name_file(kind), Registration) or Registration()
 
 
-def register_tables(lake: Lake, snapshot: Snapshot, catalog: Catalog) -> list[Problem]:
+def register_tables(
+    lake: Lake, snapshot: Snapshot, catalog: Catalog, iceberg: tuple[str, ...] = ()
+) -> list[Problem]:
     """Bring the entries of a catalog to a snapshot that is published; return what is not so.
 
-    Raise a `ConfigError` if the snapshot is not published as this catalog has it.
+    `iceberg` is what is declared as Iceberg tables.  Raise a `ConfigError` if the snapshot is not
+    published as this catalog has it.
     """
     known = read_registration(lake, catalog.kind)
-    shown = read_shown(lake, snapshot, catalog.format)
+    shown = read_shown(lake, snapshot, catalog.format, iceberg)
     now = datetime.now(UTC)
     if known.is_current(catalog, shown, now):
         return []
