@@ -32,11 +32,7 @@ class FakeCatalog:
 
     def list_databases(self) -> dict[str, Any]:
         self._call("list databases")
-        return {name: lambda name=name: self._read(name) for name in self.databases}
-
-    def _read(self, database: str) -> Mapping[str, str]:
-        self._call("read", database)
-        return self.databases[database]
+        return dict(self.databases)
 
     def list_entries(self, database: str) -> dict[str, None]:
         self._call("list", database)

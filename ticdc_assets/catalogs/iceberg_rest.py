@@ -36,6 +36,7 @@ from pyiceberg.table.update import (
 )
 from requests import RequestException
 
+from ticdc_assets.catalogs.calls import call_each
 from ticdc_assets.catalogs.entry import Entry, EntryName, Format, FoundEntry
 from ticdc_assets.catalogs.iceberg_updates import list_first_updates, list_updates, states
 from ticdc_assets.changefeed.catalog import IcebergRestCatalog
@@ -93,7 +94,9 @@ class IcebergRest:
     def list_databases(self) -> dict[str, Mapping[str, str]]:
         with self._called() as client:
             names = [each[0] for each in client.list_namespaces() if len(each) == 1]
-            return {name: client.load_namespace_properties((name,)) for name in names}
+            found = call_each(lambda name: client.load_namespace_properties((name,)), names)
+        # One that may not be looked at, or is gone by now, is nobody's.
+        return {name: {} if isinstance(each, Exception) else each for name, each in found.items()}
 
     def list_entries(self, database: str) -> dict[str, None]:
         with self._called() as client:
