@@ -164,8 +164,9 @@ def _remember_secrets(stated: Mapping[str, Any]) -> None:
 
 
 def _limit(session: "Session") -> None:
-    """Limit the time of every call, and connect once more if that fails."""
+    """Limit how long a call waits, and make it once more if it cannot connect or only reads."""
     from requests.adapters import HTTPAdapter
+    from urllib3 import Retry
 
     send = session.send
 
@@ -174,8 +175,9 @@ def _limit(session: "Session") -> None:
         return send(request, **options | {"timeout": (_CONNECT_SECONDS, _READ_SECONDS)})
 
     session.send = send_in_time  # type: ignore[method-assign]
+    retries = Retry(_ATTEMPTS - 1, allowed_methods=("GET", "HEAD"))
     for scheme in ("http://", "https://"):
-        session.mount(scheme, HTTPAdapter(pool_maxsize=_AT_ONCE, max_retries=_ATTEMPTS - 1))
+        session.mount(scheme, HTTPAdapter(pool_maxsize=_AT_ONCE, max_retries=retries))
 
 
 def update_catalogs(lake: Lake, feed: Changefeed) -> list[Problem]:

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,8 @@ def test_a_call_without_an_answer_is_left_and_all_others_are_recorded(
     advance(lake, send(2))
     monkeypatch.setattr(register, "_MOST_SECONDS", 1.0)
     monkeypatch.setattr(calls, "_LAST_SECONDS", 0.0)
-    # The file is there, so that each table is looked up.
-    known = register.Registration(place="here", compared_at=register.datetime.now(register.UTC))
+    # The file is there, so that there is no comparison.
+    known = register.Registration(place="here", compared_at=datetime.now(UTC))
     register._write(lake.location, "fake", known)
     started = time.monotonic()
     (problem,) = register_tables(lake.location, read_last_snapshot(lake), catalog)
@@ -74,7 +75,7 @@ def test_a_comparison_looks_at_no_database_of_another_changefeed(tmp_path: Path)
     assert not any("theirs" in call for call in catalog.calls)
 
 
-def test_a_namespace_that_may_not_be_looked_at_is_nobody_s() -> None:
+def test_a_namespace_that_may_not_be_read_is_nobody_s() -> None:
     class Client:
         def list_namespaces(self) -> list[tuple[str, ...]]:
             return [("finance",), ("gone",), ("d",)]

@@ -58,7 +58,7 @@ class Hive:
             names = client.get_all_databases()
             found: dict[str, Mapping[str, str]] = {}
             for name in names:
-                # One that may not be looked at, or is gone by now, is nobody's.
+                # One that may not be read, or is gone by now, is nobody's.
                 with suppress(ttypes.MetaException, ttypes.NoSuchObjectException):
                     found[name] = client.get_database(name).parameters or {}
             return found

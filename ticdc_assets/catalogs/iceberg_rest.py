@@ -95,7 +95,7 @@ class IcebergRest:
         with self._called() as client:
             names = [each[0] for each in client.list_namespaces() if len(each) == 1]
             found = call_each(lambda name: client.load_namespace_properties((name,)), names)
-        # One that may not be looked at, or is gone by now, is nobody's.
+        # One that may not be read, or is gone by now, is nobody's.
         return {name: {} if isinstance(each, Exception) else each for name, each in found.items()}
 
     def list_entries(self, database: str) -> dict[str, None]:
