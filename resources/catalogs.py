@@ -1,6 +1,7 @@
 """Open the catalogs that a changefeed declares, and bring them to the newest snapshot of its lake.
 
-A catalog that does not answer holds no run: every call has a time limit, and so has all of them.
+A catalog that does not answer holds neither a run nor the end of its process: connections and reads
+have time limits, no call begins after a while, and a thread that still waits is left behind.
 """
 
 import os
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from resources.patience import PatientCaller
 from ticdc_assets.catalogs import Catalog, read_registration, record_failure, register_tables
+from ticdc_assets.catalogs.calls import limited_calls, require_time
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.catalog import (
     CatalogSettings,
@@ -27,7 +29,7 @@ from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.problem import Problem
 
 if TYPE_CHECKING:
-    from requests import PreparedRequest, Session
+    from requests import PreparedRequest, Response, Session
 
 _PROFILE = "catalog.iceberg-rest.profile"
 # In seconds.  What works ends by itself much earlier.
@@ -67,6 +69,7 @@ def _open_glue(settings: GlueCatalog) -> Catalog:
     try:
         session = boto3.Session(profile_name=settings.profile, region_name=settings.region)
         client = session.client("glue", endpoint_url=settings.endpoint, config=limits)
+        client.meta.events.register("before-send.glue", lambda **_: require_time())
     except (BotoCoreError, ValueError) as error:
         reason = f"cannot be opened: {describe_error(error)}"
         raise ConfigError(reason, setting="catalog.glue") from None
@@ -84,7 +87,12 @@ def _open_hive(settings: HiveCatalog) -> Catalog:
 
     from ticdc_assets.catalogs.hive import Hive
 
-    socket = TSocket(*settings.address)
+    class Socket(TSocket):  # type: ignore[misc]
+        def write(self, buff: bytes) -> None:
+            require_time()
+            super().write(buff)
+
+    socket = Socket(*settings.address)
     socket.setTimeout(_READ_SECONDS * 1000)
     transport = TBufferedTransport(socket)
     client = ThriftHiveMetastore.Client(TBinaryProtocol(transport))
@@ -124,10 +132,10 @@ def _open_iceberg_rest(settings: IcebergRestCatalog) -> Catalog:
     class Client(RestCatalog):
         """One whose calls end."""
 
-        def _create_session(self) -> "Session":
-            session = super()._create_session()
+        def _config_headers(self, session: "Session") -> None:
+            # What is first done with each: before a token is fetched by it.
             _limit(session)
-            return session
+            super()._config_headers(session)
 
     stated: dict[str, Any] = {}
     if settings.profile is not None:
@@ -156,13 +164,20 @@ def _remember_secrets(stated: Mapping[str, Any]) -> None:
 
 
 def _limit(session: "Session") -> None:
-    """Limit the time of every call, and connect once more if that fails."""
+    """Limit how long a call waits, and make it once more if it cannot connect or only reads."""
     from requests.adapters import HTTPAdapter
+    from urllib3 import Retry
 
-    timeout = (_CONNECT_SECONDS, _READ_SECONDS)
-    session.request = partial(session.request, timeout=timeout)  # type: ignore[method-assign]
+    send = session.send
+
+    def send_in_time(request: "PreparedRequest", **options: Any) -> "Response":
+        require_time()
+        return send(request, **options | {"timeout": (_CONNECT_SECONDS, _READ_SECONDS)})
+
+    session.send = send_in_time  # type: ignore[method-assign]
+    retries = Retry(_ATTEMPTS - 1, allowed_methods=("GET", "HEAD"))
     for scheme in ("http://", "https://"):
-        session.mount(scheme, HTTPAdapter(pool_maxsize=_AT_ONCE, max_retries=_ATTEMPTS - 1))
+        session.mount(scheme, HTTPAdapter(pool_maxsize=_AT_ONCE, max_retries=retries))
 
 
 def update_catalogs(lake: Lake, feed: Changefeed) -> list[Problem]:
@@ -176,7 +191,8 @@ def update_catalogs(lake: Lake, feed: Changefeed) -> list[Problem]:
         return []
 
     def update(settings: CatalogSettings) -> list[Problem]:
-        return register_tables(lake, snapshot, open_catalog(settings))
+        with limited_calls(_PATIENCE):
+            return register_tables(lake, snapshot, open_catalog(settings), feed.iceberg)
 
     calls = {settings.kind: partial(update, settings) for settings in feed.catalogs}
     problems: list[Problem] = []

@@ -256,7 +256,7 @@ def test_a_catalog_that_is_slow_is_left_after_a_while(
     advance(lake, send(2))
     monkeypatch.setattr(register, "_MOST_SECONDS", -1.0)
     (problem,) = update(lake, glue)
-    assert problem.reason == "glue: took longer than -1 s: the next run goes on with 2 entries"
+    assert problem.reason == "glue: took longer than -1 s; the next run goes on (2 entries)"
     monkeypatch.undo()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDTEST")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "S3CRET")

@@ -67,7 +67,8 @@ def update(
             return client
 
         catalog._connect = count
-    return register_tables(lake.location, read_last_snapshot(lake), catalog)
+    snapshot = read_last_snapshot(lake)
+    return register_tables(lake.location, snapshot, catalog, lake.feed.iceberg)
 
 
 def list_names(reader: RestCatalog, database: str) -> set[str]:

@@ -7,7 +7,7 @@ after the other.
 import re
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pymetastore.hive_metastore import ttypes
@@ -56,7 +56,12 @@ class Hive:
     def list_databases(self) -> dict[str, Mapping[str, str]]:
         with self._called() as client:
             names = client.get_all_databases()
-            return {name: client.get_database(name).parameters or {} for name in names}
+            found: dict[str, Mapping[str, str]] = {}
+            for name in names:
+                # One that may not be read, or is gone by now, is nobody's.
+                with suppress(ttypes.MetaException, ttypes.NoSuchObjectException):
+                    found[name] = client.get_database(name).parameters or {}
+            return found
 
     def list_entries(self, database: str) -> dict[str, FoundEntry]:
         found: list[Any] = []

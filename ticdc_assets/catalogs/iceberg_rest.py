@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Lock
 
+from pydantic import ValidationError
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
@@ -35,6 +36,7 @@ from pyiceberg.table.update import (
 )
 from requests import RequestException
 
+from ticdc_assets.catalogs.calls import call_each
 from ticdc_assets.catalogs.entry import Entry, EntryName, Format, FoundEntry
 from ticdc_assets.catalogs.iceberg_updates import list_first_updates, list_updates, states
 from ticdc_assets.changefeed.catalog import IcebergRestCatalog
@@ -92,7 +94,9 @@ class IcebergRest:
     def list_databases(self) -> dict[str, Mapping[str, str]]:
         with self._called() as client:
             names = [each[0] for each in client.list_namespaces() if len(each) == 1]
-            return {name: client.load_namespace_properties((name,)) for name in names}
+            found = call_each(lambda name: client.load_namespace_properties((name,)), names)
+        # One that may not be read, or is gone by now, is nobody's.
+        return {name: {} if isinstance(each, Exception) else each for name, each in found.items()}
 
     def list_entries(self, database: str) -> dict[str, None]:
         with self._called() as client:
@@ -159,10 +163,10 @@ class IcebergRest:
                 client = self._client = self._client or self._connect()
             yield client
         except _OF_ALL_CALLS as error:
-            reason = f"the Iceberg catalog does not answer: {describe_error(error)[:300]}"
+            reason = f"the Iceberg catalog does not answer: {_describe(error)}"
             raise CatalogDown(reason) from None
         except _OF_ONE_CALL as error:
-            reason = f"the Iceberg catalog answers {describe_error(error)[:300]}"
+            reason = f"the Iceberg catalog answers {_describe(error)}"
             # Without a connection, no call has an answer.
             raise (CatalogDown if client is None else CatalogError)(reason) from None
 
@@ -177,6 +181,15 @@ def _commit(
     done = client.commit_table(table, requirements, updates)
     if not states(done.metadata, wanted):
         raise CatalogError("the Iceberg catalog states other rows or columns than it was sent")
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        # Its own text quotes a part of the answer, such as the end of a secret without its name.
+        faults = error.errors(include_url=False, include_context=False, include_input=False)
+        stated = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults)
+        error = ValueError(f"no {error.title} of the protocol: {'; '.join(stated)}")
+    return describe_error(error)[:300]
 
 
 def _get_metadata(entry: Entry) -> TableMetadata:

@@ -6,16 +6,13 @@ is, and once a day all entries are compared.
 """
 
 import hashlib
-import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 import msgspec
 from pyarrow import fs
 
+from ticdc_assets.catalogs.calls import call_each, limited_calls, require_time
 from ticdc_assets.catalogs.entry import OWNER, Catalog, EntryName, FoundEntry
 from ticdc_assets.catalogs.names import EntryFault, map_names
 from ticdc_assets.catalogs.shown import ShownTables, read_shown
@@ -27,12 +24,10 @@ from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader, create_folder, open_folder
 from ticdc_assets.stream.problem import Problem
 
-_AT_ONCE = 8
-# A run waits no longer for a catalog, and the next one goes on.
+# No call begins later, and the next run goes on.
 _MOST_SECONDS = 30.0
 _COMPARED_EVERY = timedelta(days=1)
 _MOST_SHOWN = 20
-_NOT_OURS = FoundEntry("", {})
 
 
 class RegisteredEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -76,20 +71,26 @@ def read_registration(lake: Lake, kind: str) -> Registration:
         return read_json_file(folder, _name_file(kind), Registration) or Registration()
 
 
-def register_tables(lake: Lake, snapshot: Snapshot, catalog: Catalog) -> list[Problem]:
+def register_tables(
+    lake: Lake, snapshot: Snapshot, catalog: Catalog, iceberg: tuple[str, ...] = ()
+) -> list[Problem]:
     """Bring the entries of a catalog to a snapshot that is published; return what is not so.
 
-    Raise a `ConfigError` if the snapshot is not published as this catalog has it.
+    `iceberg` is what is declared as Iceberg tables.  Raise a `ConfigError` if the snapshot is not
+    published as this catalog has it.
     """
     known = read_registration(lake, catalog.kind)
-    shown = read_shown(lake, snapshot, catalog.format)
+    shown = read_shown(lake, snapshot, catalog.format, iceberg)
     now = datetime.now(UTC)
     if known.is_current(catalog, shown, now):
         return []
     if known.place != catalog.place:
         known = Registration(place=catalog.place)
     update = _Update(shown, catalog, known)
-    update.run(is_full=known.needs_comparison(catalog, now))
+    with limited_calls(_MOST_SECONDS):
+        update.run(is_full=known.needs_comparison(catalog, now))
+    # Whoever waited for this thread may have gone on, and another run may be at work.
+    require_time()
     problems = _make_problems(catalog.kind, update.faults)
     done = Registration(
         catalog.place,
@@ -145,12 +146,12 @@ class _Update:
         self._catalog = catalog
         self._tables = shown.tables
         self._home = catalog.locate(self._lake.path(shown.folder))
-        self._deadline = time.monotonic() + _MOST_SECONDS
         schemas = {address: table.schema for address, (table, _) in self._tables.items()}
         self._wanted, self.faults = map_names(schemas, catalog.map_name)
         self.entries = {(each.database, each.name): each.made_of for each in known.entries}
         # What the catalog has, if all of it was listed; of some, that is not known yet.
         self._listed: dict[EntryName, FoundEntry | None] | None = None
+        self._was_compared = known.compared_at > Registration().compared_at
         self._down: str | None = None
         self._left: list[EntryName] = []
 
@@ -164,49 +165,41 @@ class _Update:
             self._compare()
         made_of = {name: self._fingerprint(address) for name, address in self._wanted.items()}
         changed = [name for name in made_of if self.entries.get(name) != made_of[name]]
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-
-            def do(work: Callable[[EntryName], None], names: Iterable[EntryName]) -> None:
-                list(pool.map(partial(self._attempt, work), sorted(names)))
-
-            do(lambda name: self._put(name, made_of[name]), changed)
-            do(self._drop, [name for name in self.entries if name not in made_of])
+        # What was begun may be there, whatever comes of it.
+        self.entries |= dict.fromkeys(changed, "")
+        for name in self._do(self._put, changed):
+            self.entries[name] = made_of[name]
+        for name in self._do(self._drop, [name for name in self.entries if name not in made_of]):
+            del self.entries[name]
         if self._down is not None:
             left = f"; the next run goes on ({len(self._left):,} entries)" if self._left else ""
             self.faults.append(EntryFault(f"{self._down}{left}"))
-        elif self._left:
-            reason = f"took longer than {_MOST_SECONDS:.0f} s: the next run goes on with"
-            self.faults.append(EntryFault(f"{reason} {len(self._left):,} entries"))
 
     def _compare(self) -> None:
         """List what the catalog has; entries that are gone, or not ours any more, are not known."""
-        listed: dict[EntryName, FoundEntry | None] = {}
-        try:
-            databases = {database for database, _ in (*self._wanted, *self.entries)}
-            for database, properties in self._catalog.list_databases().items():
-                if OWNER in properties or database in databases:
-                    found = self._catalog.list_entries(database)
-                    listed |= {(database, name): entry for name, entry in found.items()}
-            # Whose a known entry is matters when it is changed only, and is found out then.
-            strange = [name for name in listed if listed[name] is None and name not in self.entries]
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
-                listed |= zip(strange, pool.map(self._inspect, strange), strict=True)
-        except CatalogError as error:
-            self._down = error.reason
+        (there,) = call_each(lambda _: self._catalog.list_databases(), [""]).values()
+        if isinstance(there, CatalogError):
+            self._down = there.reason
             return
+        databases = {database for database, _ in (*self._wanted, *self.entries)}
+        # Of other databases, those that this changefeed made may have entries that it forgot.
+        own = {name for name in there if there[name].get(OWNER) == self._lake.changefeed}
+        listed: dict[EntryName, FoundEntry | None] = {}
+        chosen = sorted(there.keys() & (databases | own))
+        for database, found in call_each(self._catalog.list_entries, chosen).items():
+            if isinstance(found, CatalogError):
+                self._down = found.reason
+                return
+            listed |= {(database, name): entry for name, entry in found.items()}
         self._listed = listed
-        own = [name for name, entry in listed.items() if entry is None or self._is_own(entry)]
-        self.entries = {name: self.entries.get(name, "") for name in own}
+        # One that cannot be said of whose it is is known from here on, and found out when it goes.
+        ours = [name for name, entry in listed.items() if entry is None or self._is_own(entry)]
+        if self._was_compared:
+            ours = [name for name in ours if listed[name] or name in self._known()]
+        self.entries = {name: self.entries.get(name, "") for name in ours}
 
-    def _inspect(self, name: EntryName) -> FoundEntry:
-        """Look an entry up; one that cannot be read, or is gone by now, is not ours."""
-        try:
-            # Of all entries together, what the catalog answers would be large.
-            return replace(self._catalog.find(name) or _NOT_OURS, answer=None)
-        except CatalogDown:
-            raise
-        except CatalogError:
-            return _NOT_OURS
+    def _known(self) -> set[EntryName]:
+        return {*self._wanted, *self.entries}
 
     def _fingerprint(self, address: str) -> str:
         table, version = self._tables[address]
@@ -215,22 +208,25 @@ class _Update:
         text = repr(parts) + write_json(table.schema)
         return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
-    def _attempt(self, work: Callable[[EntryName], None], name: EntryName) -> None:
-        """Do the work on an entry, unless the catalog is down or takes too long."""
-        if self._down is not None or time.monotonic() > self._deadline:
-            self._left.append(name)
-            return
-        try:
-            work(name)
-        except CatalogDown as error:
-            self._down = error.reason
-            self._left.append(name)
-        except CatalogError as error:
-            schema = self._tables[self._wanted[name]][0].schema if name in self._wanted else None
-            names = name if schema is None else (schema.database, schema.table)
-            self.faults.append(EntryFault(error.reason, *names))
+    def _do(self, work: Callable[[EntryName], None], names: Iterable[EntryName]) -> list[EntryName]:
+        """Do the work on entries, unless the catalog is down; return those where it is done."""
+        if self._down is not None:
+            self._left += names
+            return []
+        done = []
+        for name, error in call_each(work, sorted(names)).items():
+            if isinstance(error, CatalogDown):
+                self._down = error.reason
+                self._left.append(name)
+            elif isinstance(error, CatalogError):
+                table = self._tables[self._wanted[name]][0].schema if name in self._wanted else None
+                names_of = name if table is None else (table.database, table.table)
+                self.faults.append(EntryFault(error.reason, *names_of))
+            else:
+                done.append(name)
+        return done
 
-    def _put(self, name: EntryName, made_of: str) -> None:
+    def _put(self, name: EntryName) -> None:
         address = self._wanted[name]
         location = self._catalog.locate(self._lake.path(f"{self._shown.folder}/{address}"))
         entry = self._shown.make_entry(name, location, address)
@@ -240,13 +236,11 @@ class _Update:
         else:
             self._require_own(name, found)
             self._catalog.replace(entry, found)
-        self.entries[name] = made_of
 
     def _drop(self, name: EntryName) -> None:
         found = self._find(name)
         if found is not None and self._is_own(found):
             self._catalog.drop(name)
-        del self.entries[name]
 
     def _find(self, name: EntryName) -> FoundEntry | None:
         listed = self._listed

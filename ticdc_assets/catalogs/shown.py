@@ -103,13 +103,19 @@ class ShownIceberg(ShownTables):
         return Entry(*name, location, comment, (), properties, metadata)
 
 
-def read_shown(lake: Lake, snapshot: Snapshot, format: Format) -> ShownTables:
-    """Read what a lake shows; raise a `ConfigError` if it does not show this snapshot."""
+def read_shown(
+    lake: Lake, snapshot: Snapshot, format: Format, iceberg: tuple[str, ...]
+) -> ShownTables:
+    """Read what a lake shows; raise a `ConfigError` if it does not show this snapshot.
+
+    `iceberg` is what is declared.  What was published may be lost, which is not that nothing was.
+    """
     tables = name_tables(snapshot)
     if format == "delta":
         return ShownTables(lake, snapshot.snapshot_id, tables)
     published = read_published(lake)
-    if published.patterns and published.snapshot_id != snapshot.snapshot_id:
+    is_same = published.patterns == iceberg
+    if not is_same or (iceberg and published.snapshot_id != snapshot.snapshot_id):
         raise ConfigError(
             "the Iceberg tables are not at the last snapshot; the next run goes on",
             setting="catalog",
