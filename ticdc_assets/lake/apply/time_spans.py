@@ -78,7 +78,10 @@ def cut_span(
         reads += int(last - first + 1) * len(each)
         for number in range(first, last + 1):
             found[number].append(path)
-    if pending.held is None and reads > _MOST_READS * len(times):
+    if pending.held is not None:
+        # Which file has which event is not known here.
+        return tuple(SpanFiles(one, pending.files.paths) for one in spans)
+    if reads > _MOST_READS * len(times):
         return ()
     return tuple(SpanFiles(one, tuple(paths)) for one, paths in zip(spans, found, strict=True))
 
