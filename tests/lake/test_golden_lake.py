@@ -100,6 +100,8 @@ def test_the_first_of_a_dataset_on_any_spark(
     # Workers do all of it, and most tables are large.
     monkeypatch.setattr(task_runs, "FEW_ROWS", 0)
     monkeypatch.setattr(window_work, "EVENTS_PER_PART", 5)
+    # One file has the events of all times.
+    monkeypatch.setattr(time_spans, "_MOST_READS", 1_000)
     cuts_made: list[bool] = []
 
     def cut_span(*given: Any) -> tuple[SpanFiles, ...]:

@@ -3,13 +3,13 @@
 from itertools import chain
 from pathlib import Path
 
-import pyarrow as pa
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ticdc_assets.lake.apply.pending_rows import PLACED, EventFiles, PendingRows, Span, Window
-from ticdc_assets.lake.apply.time_spans import cut_span
+from ticdc_assets.lake.apply.pending_rows import EventFiles, PendingRows, Span, Window
+from ticdc_assets.lake.apply.time_spans import cut_files, cut_span
 from ticdc_assets.lake.events.event_files import write_events
 from ticdc_assets.lake.events.event_rows import make_batch
 from ticdc_assets.store.lake import Lake
@@ -18,23 +18,11 @@ START, END = 10, 500
 TIMES = st.lists(st.integers(START + 1, END), min_size=1, max_size=200)
 
 
-def hold(times: list[int]) -> PendingRows:
-    """Hold the events of a table with some commit ts, and those of another."""
-    row = {"name": "`d`.`t`", "ordering": "commit_ts"}
-    rows = [row | {"commit_ts": ts} for ts in times]
-    # Of another table, and of one that had the name before.
-    rows += [row | {"name": "`d`.`other`", "commit_ts": START + 1}] * 50
-    rows += [row | {"commit_ts": START}] * 50
-    window = Window(0, 0, END, 9)
-    files = EventFiles()
-    held = pa.Table.from_pylist(rows, PLACED)
-    return PendingRows(Lake("unused", "feed"), window, files, files, held=held)
-
-
 def cut(times: list[int], count: int) -> list[list[int]]:
-    """Return the commit ts of each span."""
-    found = cut_span(hold(times), Span(START, END), {"`d`.`t`"}, len(times), count)
-    spans = [each.span for each in found]
+    """Return the commit ts of each span, of events that came in files of five."""
+    ordered = np.sort(times)
+    files = [(str(at), ordered[at : at + 5]) for at in range(0, len(ordered), 5)]
+    spans = [each.span for each in cut_files(files, Span(START, END), count)]
     return [[ts for ts in times if s.after_ts < ts <= s.through_ts] for s in spans]
 
 
@@ -62,9 +50,12 @@ def test_files_that_all_have_events_of_all_times_are_not_read_for_each_span(
         first = START + 1 + (number if step > 1 else 50 * number)
         times = range(first, first + 50 * step, step)
         events = [row | {"ordering": "commit_ts", "commit_ts": ts} for ts in times]
+        # Of another table, and of one that had the name before.
+        events += [events[0] | {"name": "`d`.`other`", "commit_ts": START + 1}] * 200
+        events += [events[0] | {"commit_ts": START}] * 200
         paths += [each.file.path for each in write_events(location, [make_batch(events)])]
     files = EventFiles(tuple(paths), 200)
-    pending = PendingRows(location, Window(START, 0, END, 9), files, files)
+    pending = PendingRows(location, Window(0, 0, END, 9), files, files)
     assert len(cut_span(pending, Span(START, END), {"`d`.`t`"}, 200, 4)) == count
 
 

@@ -28,7 +28,7 @@ _ends: ContextVar[tuple[float, float]] = ContextVar("ends", default=(math.inf, m
 
 @contextmanager
 def limited_calls(seconds: float) -> Iterator[None]:
-    """Begin no call of a catalog after so many seconds, in this thread and those it starts."""
+    """Let this thread, and those it starts, begin calls of a catalog for so many seconds only."""
     token = _ends.set(min(_ends.get(), (time.monotonic() + seconds, seconds)))
     try:
         yield

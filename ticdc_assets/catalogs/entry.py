@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ticdc_assets.errors import CatalogError
+from ticdc_assets.store.reader import format_uri
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -124,6 +126,11 @@ class Catalog(Protocol):
         """Replace an entry; properties that other people added stay."""
 
     def drop(self, name: EntryName) -> None: ...
+
+
+def encode_address(address: str) -> str:
+    """Write an address as a URI: of S3, as all but Hadoop call it."""
+    return format_uri(address) if "://" in address else Path(address).as_uri()
 
 
 def write_type(type: Any, names: Mapping[str, str]) -> str:

@@ -12,7 +12,6 @@ Glue keeps names in lower case, up to 255 bytes, and takes no control characters
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
@@ -27,6 +26,7 @@ from ticdc_assets.catalogs.entry import (
     EntryName,
     Format,
     FoundEntry,
+    encode_address,
 )
 from ticdc_assets.changefeed.catalog import GlueCatalog
 from ticdc_assets.errors import CatalogDown, CatalogError
@@ -73,10 +73,7 @@ class Glue:
         return _fold_name(self._prefix + database), _fold_name(table)
 
     def locate(self, address: str) -> str:
-        if "://" not in address:
-            return Path(address).as_uri()
-        # Athena knows no other name of it; Hadoop of EMR and Glue does, too.
-        return re.sub(r"^s3a://", "s3://", address)
+        return encode_address(address)
 
     def list_databases(self) -> dict[str, Mapping[str, str]]:
         pages = self._client.get_paginator("get_databases")

@@ -1,8 +1,8 @@
 """A catalog of Iceberg tables, by Iceberg's REST protocol.
 
-The catalog writes metadata of its own for each table, into a folder of the lake, by updates that
-`iceberg_updates` lists.  It names the manifests in the table's folder, so no file is written twice,
-and dropping an entry, which never purges, removes none.
+For each table the catalog writes its own metadata into a folder of the lake, as the updates say
+that `iceberg_updates` lists.  It names the manifests in the table's folder, so no file is written
+twice, and dropping an entry, which never purges, removes none.
 """
 
 import re

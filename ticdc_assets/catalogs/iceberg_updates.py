@@ -1,8 +1,9 @@
 """What a catalog has to be sent so that it states of an Iceberg table what its folder states.
 
-A catalog keeps metadata of its own, which it changes by updates.  One commit has all that differs:
-columns, snapshots, which snapshot is the current one, properties.  So a reader sees the table
-before or after it, and never without a snapshot, and however many snapshots the catalog missed.
+A catalog keeps its own metadata, and changes it as the updates of a commit say.  One commit has all
+that differs: columns, snapshots, which snapshot is the current one, properties.  So a reader sees
+the table before or after it, and never without a snapshot, and however many snapshots the catalog
+missed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

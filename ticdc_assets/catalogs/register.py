@@ -195,11 +195,9 @@ class _Update:
         # One that cannot be said of whose it is is known from here on, and found out when it goes.
         ours = [name for name, entry in listed.items() if entry is None or self._is_own(entry)]
         if self._was_compared:
-            ours = [name for name in ours if listed[name] or name in self._known()]
+            known = self._wanted.keys() | self.entries.keys()
+            ours = [name for name in ours if listed[name] or name in known]
         self.entries = {name: self.entries.get(name, "") for name in ours}
-
-    def _known(self) -> set[EntryName]:
-        return {*self._wanted, *self.entries}
 
     def _fingerprint(self, address: str) -> str:
         table, version = self._tables[address]

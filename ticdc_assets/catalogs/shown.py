@@ -18,9 +18,7 @@ from ticdc_assets.lake.iceberg.published import (
 )
 from ticdc_assets.lake.log.named_tables import NamedTable, describe_address, name_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.rows.columns import (
-    list_comments,
-)
+from ticdc_assets.rows.columns import list_comments
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.delta_log import read_newest_state
 from ticdc_assets.store.lake import Lake
@@ -96,7 +94,7 @@ class ShownIceberg(ShownTables):
         except (OSError, ValueError) as error:
             reason = f"{FOLDER}/{address} cannot be read: {describe_error(error)}"
             raise CatalogError(reason) from None
-        # A folder of its own: what a catalog needs must not go with the table.
+        # Not in the table's folder: what a catalog needs must not go with the table.
         folder = make_uri(self.lake.path(name_catalog_folder(address)))
         properties = {**metadata.properties, "write.metadata.path": folder}
         comment = properties["comment"]

@@ -12,7 +12,6 @@ properties say at which ts it is true.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -26,6 +25,7 @@ from ticdc_assets.catalogs.entry import (
     EntryName,
     Format,
     FoundEntry,
+    encode_address,
     write_type,
 )
 from ticdc_assets.changefeed.catalog import UnityCatalog
@@ -69,10 +69,7 @@ class Unity:
         return _fold_name(self.rule + database), _fold_name(table)
 
     def locate(self, address: str) -> str:
-        if "://" not in address:
-            return Path(address).as_uri()
-        # Hadoop alone calls it s3a.
-        return re.sub(r"^s3a://", "s3://", address)
+        return encode_address(address)
 
     def list_databases(self) -> dict[str, Mapping[str, str]]:
         found = self._list("schemas", catalog_name=self._catalog)

@@ -7,7 +7,7 @@ they are the environment's, or those of a profile.
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 from ticdc_assets.changefeed.sink_uri import list_choices, nearest
 from ticdc_assets.safe_text import betrays_secret
@@ -60,27 +60,21 @@ _SECRETS = "; credentials come from the environment or a profile, never from thi
 class GlueCatalog:
     """The Glue Data Catalog of an account in a region; by default, of the environment's."""
 
+    kind: ClassVar[str] = "glue"
     database_prefix: str = ""
     region: str | None = None
     profile: str | None = None
     endpoint: str | None = None
     account: str | None = None
 
-    @property
-    def kind(self) -> str:
-        return "glue"
-
 
 @dataclass(frozen=True, slots=True)
 class HiveCatalog:
     """A Hive Metastore."""
 
+    kind: ClassVar[str] = "hive"
     uri: str
     database_prefix: str = ""
-
-    @property
-    def kind(self) -> str:
-        return "hive"
 
     @property
     def address(self) -> tuple[str, int]:
@@ -94,38 +88,32 @@ class HiveCatalog:
 class UnityCatalog:
     """A catalog of a Unity Catalog server."""
 
+    kind: ClassVar[str] = "unity"
     uri: str
     catalog: str
     database_prefix: str = ""
     # The variable that holds the token; without one, the server gets none.
     token_env: str | None = None
 
-    @property
-    def kind(self) -> str:
-        return "unity"
-
 
 @dataclass(frozen=True, slots=True)
 class IcebergRestCatalog:
     """A catalog that speaks Iceberg's REST protocol, for the tables that `iceberg` names."""
 
+    kind: ClassVar[str] = "iceberg-rest"
     uri: str
     database_prefix: str = ""
     warehouse: str | None = None
     # Under which name pyiceberg's configuration has the credentials.
     profile: str | None = None
 
-    @property
-    def kind(self) -> str:
-        return "iceberg-rest"
-
 
 CatalogSettings = GlueCatalog | HiveCatalog | UnityCatalog | IcebergRestCatalog
 _KINDS: Mapping[str, tuple[_Settings, type[CatalogSettings]]] = {
-    "glue": (_GLUE, GlueCatalog),
-    "hive": (_HIVE, HiveCatalog),
-    "unity": (_UNITY, UnityCatalog),
-    "iceberg-rest": (_ICEBERG_REST, IcebergRestCatalog),
+    GlueCatalog.kind: (_GLUE, GlueCatalog),
+    HiveCatalog.kind: (_HIVE, HiveCatalog),
+    UnityCatalog.kind: (_UNITY, UnityCatalog),
+    IcebergRestCatalog.kind: (_ICEBERG_REST, IcebergRestCatalog),
 }
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from deltalake import CommitProperties, Schema
+from deltalake import Schema
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import create_table_with_add_actions
 from pyarrow import fs
@@ -26,13 +26,12 @@ from ticdc_assets.store.reader import (
     open_table,
     write_content,
 )
+from ticdc_assets.store.writer import NO_RETRY
 
 FOLDER = "run.lease"
 _WANTED, _NOTE, _RENEWED, _RELEASED = "wanted", "note", "renewed", "released"
 _NUMBER = re.compile(r"[1-9]\d{0,17}")
 _COLUMNS = Schema.from_arrow(pa.schema([("claim", pa.int64())]))
-# Or else a claim would be added to the one that is there.
-_ONLY_COMMIT = CommitProperties(max_commit_retries=0)
 _EXISTS = "already exists"
 # Some stores keep folders without files: they must not cost requests for ever.
 _MOST_REMOVED = 8
@@ -83,7 +82,8 @@ class LeaseFolder:
                     [],
                     description=self.holder,
                     storage_options=choose_storage_options(path),
-                    commit_properties=_ONLY_COMMIT,
+                    # Or else a claim would be added to the one that is there.
+                    commit_properties=NO_RETRY,
                 )
             except CommitFailedError:
                 return False

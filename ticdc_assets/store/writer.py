@@ -41,7 +41,7 @@ _WRITABLE = frozenset(("appendOnly", "invariants", "timestampNtz"))
 _LAST_VERSION_WITHOUT_FEATURES = 2
 _NO_STATISTICS = ColumnProperties(statistics_enabled="NONE")
 # A commit that is the next version or none: else delta-rs puts it behind those of other runs.
-_NO_RETRY = CommitProperties(max_commit_retries=0)
+NO_RETRY = CommitProperties(max_commit_retries=0)
 _FENCE_ATTEMPTS = 10
 # Of files that accumulate, this many between two of these sizes become one.
 _SIZES = (0, 1 << 20, 32 << 20)
@@ -99,7 +99,7 @@ class LakeWriter:
                 mode="ignore",
                 configuration=dict(properties),
                 storage_options=choose_storage_options(path),
-                commit_properties=_NO_RETRY,
+                commit_properties=NO_RETRY,
             )
 
     def add_fence(self, table: str, stage: str) -> None:

@@ -88,7 +88,7 @@ class PendingRows:
     files: EventFiles
     all_files: EventFiles
     in_milliseconds: bool = False
-    # Those with a commit ts in it.
+    # Of rows in files: those with a commit ts in it.
     span: Span | None = None
     # The rows, where this process holds them.
     held: pa.Table | None = None
@@ -109,7 +109,7 @@ class PendingRows:
             chosen = self.held
             if names is not None:
                 chosen = chosen.filter(pc.is_in(chosen["name"], value_set=_make_set(names)))
-            return chosen if self.span is None else chosen.filter(_is_inside(self.span))
+            return chosen
         needed = {*columns, "commit_ts", "ordering", "batch"}
         if self.in_milliseconds:
             needed |= {*EVENT_IDENTITY, "kind"}

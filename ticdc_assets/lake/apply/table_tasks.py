@@ -54,8 +54,8 @@ class TableTask:
     """The work of one table, or of several that exchange rows.
 
     `versions` are the Delta versions from which tables start.  A large table has several `parts`,
-    and each part a task of its own.  That names its `part`, and the files in the table's folder
-    that have the events of this part; or, where the work only adds rows, the `span` of its events.
+    and one task does one part.  It names its `part`, and the files in the table's folder that have
+    the events of this part; or, where the work only adds rows, the `span` of its events.
     """
 
     work: Mapping[str, TableWork]
@@ -159,10 +159,8 @@ def _list_reads(engine: Engine, task: TableTask) -> list[Callable[[], pa.Table]]
     if not names:
         return [PLACED.empty_table]
     if task.span is not None:
-        own = replace(pending, span=task.span.span)
-        if pending.held is not None:
-            return [partial(own.read, names)]
-        own = replace(own, files=replace(pending.files, paths=task.span.paths))
+        of_span = replace(pending.files, paths=task.span.paths)
+        own = replace(pending, span=task.span.span, files=of_span)
         return [partial(of_file.read, names) for of_file in own.split()]
     if pending.held is None and len(task.work) == 1:
         # Others may have had the name before, or have it after.

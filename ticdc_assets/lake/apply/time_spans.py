@@ -4,7 +4,7 @@ Where every event is a whole new row, no key comes twice but in repetitions of o
 one commit ts.  So spans are parts for which nothing has to look at a key.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -46,10 +46,7 @@ class SpanFiles:
 def cut_span(
     pending: PendingRows, span: Span, names: Collection[str], events: int, count: int
 ) -> tuple[SpanFiles, ...]:
-    """Cut the time of a table's events into spans of about as many events each.
-
-    Return none if a few commit ts have most of the events, or most files events of all times.
-    """
+    """Cut the time of a table's events in files as `cut_files` does."""
     step = max(events // _SAMPLED, 1)
 
     def sample(some: pa.Table) -> np.ndarray:
@@ -57,32 +54,38 @@ def cut_span(
         times = np.sort(some["commit_ts"].to_numpy())
         return np.append(times[::step], times[-1:])
 
-    samples = replace(pending, span=span).map(sample, ("commit_ts",), names)
-    times = np.sort(np.concatenate(samples))
+    of_files = replace(pending.describe(), span=span)
+    samples = of_files.map(sample, ("commit_ts",), names)
+    return cut_files(list(zip(pending.files.paths, samples, strict=True)), span, count)
+
+
+def cut_files(
+    files: Sequence[tuple[str, np.ndarray]], span: Span, count: int
+) -> tuple[SpanFiles, ...]:
+    """Cut a time into spans of about as many events each; files come with the ts of events, sorted.
+
+    Return none if a few commit ts have most of the events, or most files events of all times.
+    """
+    files = [(path, each) for path, each in files if len(each)]
+    times = np.sort(np.concatenate([np.zeros(0, np.int64), *(each for _, each in files)]))
     if len(times) < count:
         return ()
-    paths = ("",) if pending.held is not None else pending.files.paths
-    of_files = [(path, each) for path, each in zip(paths, samples, strict=True) if len(each)]
-    ends = np.unique([each[-1] for _, each in of_files])
-    cuts = _choose_cuts(times, ends, count)
+    cuts = _choose_cuts(times, np.unique([each[-1] for _, each in files]), count)
     bounds = np.array([span.after_ts, *cuts, span.through_ts])
     shares = np.diff(np.searchsorted(times, bounds, "right"))
     if shares.max() > _MOST_SHARES * len(times) / count:
         return ()
-    spans = [Span(int(low), int(high)) for low, high in pairwise(bounds)]
-    found: list[list[str]] = [[] for _ in spans]
+    found: list[list[str]] = [[] for _ in range(count)]
     reads = 0
-    for path, each in of_files:
+    for path, each in files:
         # A bound belongs to the span before it.
         first, last = np.searchsorted(bounds, each[[0, -1]]) - 1
         reads += int(last - first + 1) * len(each)
         for number in range(first, last + 1):
             found[number].append(path)
-    if pending.held is not None:
-        # Which file has which event is not known here.
-        return tuple(SpanFiles(one, pending.files.paths) for one in spans)
     if reads > _MOST_READS * len(times):
         return ()
+    spans = (Span(int(low), int(high)) for low, high in pairwise(bounds))
     return tuple(SpanFiles(one, tuple(paths)) for one, paths in zip(spans, found, strict=True))
 
 

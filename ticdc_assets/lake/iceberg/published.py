@@ -4,7 +4,6 @@ That is in a file beside the tables.  It may be lost: then all tables are compar
 """
 
 import os
-import re
 import uuid
 from collections.abc import Iterable
 
@@ -15,7 +14,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.store.json_files import read_json_file, write_json_file
 from ticdc_assets.store.lake import Lake, LakeSession
-from ticdc_assets.store.reader import LakeReader, create_folder, open_folder
+from ticdc_assets.store.reader import LakeReader, create_folder, format_uri, open_folder
 from ticdc_assets.stream.problem import Problem
 
 FOLDER = "iceberg"
@@ -92,10 +91,7 @@ def publish_iceberg(
 
 def make_uri(path: str) -> str:
     """Write a path or URI of the lake as Iceberg's readers know it; nothing in it is encoded."""
-    if "://" not in path:
-        return f"file://{os.path.abspath(path)}"
-    # Hadoop alone calls it s3a.
-    return re.sub(r"^s3a://", "s3://", path)
+    return format_uri(path) if "://" in path else f"file://{os.path.abspath(path)}"
 
 
 def name_catalog_folder(address: str) -> str:

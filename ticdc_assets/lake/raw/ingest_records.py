@@ -195,9 +195,7 @@ def _chunks(
         chunk.append(record)
         left -= _BESIDE
         if type(record) is Message:
-            left -= len(record.value or b"")
-            if record.key:
-                left -= len(record.key)
+            left -= len(record.key or b"") + len(record.value or b"")
         if left <= 0:
             yield chunk, most - left - _BESIDE * len(chunk)
             chunk, left = [], most
