@@ -162,7 +162,6 @@ def generate(words: Words) -> list[Text]:
         table.write_whole(session.rows, after, "")
         change_columns(table, words)
         table.merge(session.rows, before)
-        table.restore(2)
     with reading, patch.object(quarantine, "LakeReader"):
         quarantine.update_quarantine(lake, 1, {words.path: 2}, of_records=False)
     EventCommits(lake).commit(Decoded(replaced=select_of_paths([words.path, "b"])), [(1, 1)])

@@ -36,9 +36,11 @@ from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.publish import publish, remove_old_copies
 from ticdc_assets.plan.load import is_loaded
 from ticdc_assets.store.address_log import COPIES
+from ticdc_assets.store.commits import write_ts
 from ticdc_assets.store.contracts import CONTRACTS, LATER_CONTRACTS, LAYOUT
 from ticdc_assets.store.lake import LakeSession, find_folder
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.restores import restore
 from ticdc_assets.store.sql import quote_identifier
 from ticdc_assets.store.writer import LakeWriter, is_writable
 
@@ -146,7 +148,8 @@ class _Maintenance:
 
         def maintain_table(incarnation: str) -> tuple[str, int, _Files]:
             table = CurrentTable(self._lake, incarnation)
-            table.restore(versions[incarnation])
+            version, ts = versions[incarnation], write_ts(self._applied.ts)
+            restore(self._lake.location, f"current/{incarnation}", version, ts)
             # Compaction clusters a large table.
             known = self._applied.state.incarnations[incarnation]
             table.adapt_to_size(known.schema, known.layout)

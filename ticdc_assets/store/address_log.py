@@ -8,14 +8,9 @@ import errno
 import os
 import secrets
 import shutil
-import time
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from urllib.parse import quote
-
-import msgspec
 
 from ticdc_assets.store.commits import write_ts
 from ticdc_assets.store.deletion_vector import find_vector_file, move_vector
@@ -27,6 +22,14 @@ from ticdc_assets.store.delta_log import (
     read_newest_state,
 )
 from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.log_actions import (
+    add_file,
+    describe_commit,
+    describe_table,
+    encode_action,
+    identify,
+    remove_file,
+)
 from ticdc_assets.store.once import write_once
 from ticdc_assets.store.reader import LakeReader, open_folder, open_table
 from ticdc_assets.store.tables import CHECKPOINT_INTERVAL, CHECKPOINTS
@@ -41,7 +44,6 @@ _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
 # The properties without which readers do not read the files.
 _NEEDED = ("delta.columnMapping.", "delta.enableDeletionVectors", "delta.enableTypeWidening")
 _NOTHING = TableState((), "", Protocol(0, 0), {}, "")
-_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True)
@@ -101,16 +103,18 @@ class AddressLog:
     def _prepare(
         self, state: TableState, files: Sequence[DataFile], own: Mapping[str, str]
     ) -> AddressCommit:
-        known = {_identify(file): file for file in self._state.files}
-        wanted = {_identify(file): file for file in files}
+        known = {identify(file): file for file in self._state.files}
+        wanted = {identify(file): file for file in files}
         needed = {key: value for key, value in state.properties.items() if key.startswith(_NEEDED)}
         properties = {**_OWN_PROPERTIES, **needed, **own}
-        actions = [_describe_commit(own)]
+        ts = write_ts(int(own["ticdc.resolved_ts"]))
+        actions = [describe_commit("PUBLISH", ts)]
         if self._state.protocol != state.protocol:
-            actions.append(_encode({"protocol": state.protocol}))
-        actions.append(_describe_table(self._state.id, state, properties))
-        actions += [_remove(file) for id, file in known.items() if id not in wanted]
-        actions += [_add(file) for id, file in wanted.items() if id not in known]
+            actions.append(encode_action({"protocol": state.protocol}))
+        shown = replace(state, id=self._state.id, name=own["ticdc.table"], properties=properties)
+        actions.append(describe_table(shown))
+        actions += [remove_file(file) for id, file in known.items() if id not in wanted]
+        actions += [add_file(file) for id, file in wanted.items() if id not in known]
         return AddressCommit(self._address, self._version + 1, tuple(actions), is_end=not files)
 
     def _place(self, table: str, files: Iterable[DataFile]) -> list[DataFile]:
@@ -173,46 +177,3 @@ def _copy(location: Lake, source: str, target: str) -> None:
                 part = f"{target}.{secrets.token_hex(8)}.tmp"
                 shutil.copyfile(source, part)
                 os.replace(part, target)
-
-
-def _identify(file: DataFile) -> tuple[str, object]:
-    return file.path, file.deleted and file.deleted.id
-
-
-def _add(file: DataFile) -> bytes:
-    vector = {} if file.deleted is None else {"deletionVector": file.deleted}
-    stats = {} if file.statistics is None else {"stats": file.statistics}
-    place = {"path": quote(file.path), "partitionValues": {}, "size": file.size}
-    times = {"modificationTime": _now(), "dataChange": True}
-    return _encode({"add": {**place, **times, **stats, **vector}})
-
-
-def _remove(file: DataFile) -> bytes:
-    vector = {} if file.deleted is None else {"deletionVector": file.deleted}
-    times = {"deletionTimestamp": _now(), "dataChange": True}
-    return _encode({"remove": {"path": quote(file.path), **times, **vector}})
-
-
-def _describe_commit(properties: Mapping[str, str]) -> bytes:
-    ts = write_ts(int(properties["ticdc.resolved_ts"]))
-    about = {"timestamp": _now(), "operation": "PUBLISH", "operationParameters": {}}
-    return _encode({"commitInfo": {**about, "userMetadata": ts}})
-
-
-def _describe_table(id: str, state: TableState, properties: Mapping[str, str]) -> bytes:
-    described = {} if state.description is None else {"description": state.description}
-    about = {
-        "id": id or str(uuid.uuid4()),
-        "name": properties["ticdc.table"],
-        **described,
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": state.schema,
-        "partitionColumns": [],
-        "configuration": properties,
-        "createdTime": _now(),
-    }
-    return _encode({"metaData": about})
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

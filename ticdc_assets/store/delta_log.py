@@ -23,7 +23,9 @@ _COMMIT = re.compile(r"([0-9]{20})\.json")
 # In one file, or in numbered parts.
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint(?:\.[0-9]{10}\.([0-9]{10}))?\.parquet")
 # Of the columns of a checkpoint, what `_Action` takes.
-_IN_CHECKPOINT = ["add", "metaData", "protocol"]
+_IN_CHECKPOINT = ["add", "metaData", "protocol", "domainMetadata"]
+# Where Delta keeps the columns by which a table is clustered.
+CLUSTERING = "delta.clustering"
 
 
 class DeletionVector(msgspec.Struct, frozen=True, rename="camel"):
@@ -52,6 +54,13 @@ class _MetaData(msgspec.Struct, rename="camel"):
     schema_string: str
     configuration: dict[str, str] | None = None
     description: str | None = None
+    name: str | None = None
+
+
+class _DomainMetadata(msgspec.Struct):
+    domain: str
+    configuration: str
+    removed: bool = False
 
 
 class Protocol(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -68,6 +77,7 @@ class _Action(msgspec.Struct, rename="camel"):
     remove: _File | None = None
     meta_data: _MetaData | None = None
     protocol: Protocol | None = None
+    domain_metadata: _DomainMetadata | None = None
 
 
 class _Stats(msgspec.Struct, rename="camel"):
@@ -112,6 +122,9 @@ class TableState:
     # The id that Delta gave the table.
     id: str
     description: str | None = None
+    name: str | None = None
+    # As Delta writes it; None for a table that is not clustered.
+    clustering: str | None = None
 
     @property
     def reader_features(self) -> frozenset[str]:
@@ -214,6 +227,7 @@ def _choose_checkpoint(names: Iterable[str], version: int) -> tuple[int, list[st
 def _replay(actions: Iterable[_Action]) -> TableState:
     files: dict[tuple[str, object], DataFile] = {}
     meta, protocol = _MetaData("", ""), Protocol(1, 2)
+    clustering: str | None = None
     for action in actions:
         if action.remove is not None:
             files.pop(_identify(action.remove), None)
@@ -223,9 +237,19 @@ def _replay(actions: Iterable[_Action]) -> TableState:
             meta = action.meta_data
         if action.protocol is not None:
             protocol = action.protocol
-    properties = meta.configuration or {}
-    shown = tuple(files.values())
-    return TableState(shown, meta.schema_string, protocol, properties, meta.id, meta.description)
+        domain = action.domain_metadata
+        if domain is not None and domain.domain == CLUSTERING:
+            clustering = None if domain.removed else domain.configuration
+    return TableState(
+        tuple(files.values()),
+        meta.schema_string,
+        protocol,
+        meta.configuration or {},
+        meta.id,
+        meta.description,
+        meta.name,
+        clustering,
+    )
 
 
 def _identify(file: _File) -> tuple[str, object]:

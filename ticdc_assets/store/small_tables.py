@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from ticdc_assets.store.data_files import WrittenFile
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader, read_data_files
-from ticdc_assets.store.writer import LakeWriter, is_writable
+from ticdc_assets.store.writer import is_writable
 
 # This process reads fewer rows of data files itself.
 _MANY_ROWS, _MANY_BYTES = 20_000, 8 << 20
@@ -37,18 +37,6 @@ def read_table(lake: LakeSession, table: str, version: int | None = None) -> Dat
         if rows.num_rows:
             return lake.make_frame(rows, schema)
     return open_frame(lake, table, opened.version())
-
-
-def restore_version(lake: LakeSession, table: str, version: int) -> None:
-    """Take a table of the lake back to a Delta version."""
-    reader = LakeReader(lake.location)
-    newest, wanted = (reader.open(table, each) for each in (None, version))
-    if is_writable(newest) and newest.protocol() == wanted.protocol():
-        LakeWriter(lake.location).restore(newest, version)
-    else:
-        # Spark keeps the features that the table has got since.
-        sql = f"RESTORE TABLE {lake.sql(table)} TO VERSION AS OF {version}"
-        lake.spark.sql(sql).collect()
 
 
 def can_hold(

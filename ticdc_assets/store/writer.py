@@ -232,13 +232,6 @@ class LakeWriter:
                 # So that any two of them fit.
                 self.compact(table, 2 * most)
 
-    def restore(
-        self, table: DeltaTable, version: int, commit: CommitProperties | None = None
-    ) -> None:
-        """Take an open table back to a version of its files and columns."""
-        with self._explained(table.table_uri):
-            table.restore(version, commit_properties=commit)
-
     def vacuum(self, table: DeltaTable, hours: int, kept: int | None) -> None:
         """Remove the files that an open table has not had for some hours.
 

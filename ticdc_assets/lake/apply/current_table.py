@@ -38,7 +38,7 @@ from ticdc_assets.schema.effect import ColumnChange
 from ticdc_assets.store.commits import read_newest_commits
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
-from ticdc_assets.store.small_tables import read_table, restore_version
+from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.store.sql import delta_table, quote_identifier, quote_literal
 from ticdc_assets.store.writer import LakeWriter, is_writable
 
@@ -106,11 +106,6 @@ class CurrentTable:
         """Append rows; the commit has a statement."""
         writer = rows.write.format("delta").mode("append").option("userMetadata", statement)
         writer.save(self.path)
-
-    def restore(self, version: int) -> None:
-        """Undo what a killed run wrote."""
-        if self.version != version:
-            restore_version(self._lake, self._name, version)
 
     # Features and columns
 

@@ -20,6 +20,7 @@ from ticdc_assets.rows.merged_steps import merge_steps
 from ticdc_assets.store.commits import write_ts
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.restores import restore
 from ticdc_assets.store.work_size import sized_for
 
 # What Delta writes into the commits of statements that take no options.
@@ -60,7 +61,8 @@ class SparkCommits:
             with stating(self._lake, self._ts):
                 list(pool.map(lambda done: attempt(done, self._write), tables))
         for id in failed.keys() & self._versions.keys():
-            restore(self._lake, id, self._versions[id], self._start.ts)
+            ts = write_ts(self._start.ts)
+            restore(self._lake.location, f"current/{id}", self._versions[id], ts)
         for done in tables:
             remove_written(self._lake, done)
             yield done, failed.get(done.id) or CurrentTable(self._lake, done.id).version
@@ -118,12 +120,6 @@ def stating(lake: LakeSession, ts: int) -> Iterator[None]:
             lake.spark.conf.unset(_METADATA)
         else:
             lake.spark.conf.set(_METADATA, before)
-
-
-def restore(lake: LakeSession, id: str, version: int, ts: int) -> None:
-    """Take a table that only Spark writes back to the version in which it is true at a ts."""
-    with stating(lake, ts):
-        CurrentTable(lake, id).restore(version)
 
 
 def remove_written(lake: LakeSession, done: TableDone) -> None:

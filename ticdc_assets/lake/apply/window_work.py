@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from deltalake import DeltaTable
 
 from ticdc_assets.changefeed.table_pattern import match_table
-from ticdc_assets.lake.apply.spark_commits import SparkCommits, restore
-from ticdc_assets.lake.apply.table_commits import commit_table, describe_commit, takes_spark
+from ticdc_assets.lake.apply.spark_commits import SparkCommits
+from ticdc_assets.lake.apply.table_commits import commit_table, takes_spark
 from ticdc_assets.lake.apply.table_features import is_rewritten
 from ticdc_assets.lake.apply.table_outcome import TableOutcome
 from ticdc_assets.lake.apply.table_tasks import (
@@ -26,8 +26,10 @@ from ticdc_assets.rows.column_moves import takes_new_files
 from ticdc_assets.rows.merged_steps import merge_steps
 from ticdc_assets.rows.merging import can_be_merged
 from ticdc_assets.rows.parts import can_be_split
+from ticdc_assets.store.commits import write_ts
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.restores import restore
 from ticdc_assets.store.stored_rows import FilesGone
 from ticdc_assets.store.writer import LakeWriter, is_writable
 
@@ -162,7 +164,7 @@ class WindowWork:
         """Undo what a killed run wrote; pause tables of which maintenance has removed files."""
         task = prepared.task
         start = self.window.start
-        reader, writer = LakeReader(self.lake.location), LakeWriter(self.lake.location)
+        reader = LakeReader(self.lake.location)
         for id, version in task.versions.items():
             newest = prepared.tables.get(id)
             if newest is None:
@@ -176,10 +178,9 @@ class WindowWork:
             # A load of this window began the others.
             is_known = id in start.state.incarnations
             ts = start.ts if is_known else self.window.plan.state.incarnations[id].created_ts
-            if is_writable(newest):
-                writer.restore(newest, version, describe_commit(ts))
-            else:
-                restore(self.lake, id, version, ts)
+            restore(self.lake.location, f"current/{id}", version, write_ts(ts))
+            with reader.explained(newest.table_uri):
+                newest.update_incremental()
         return {}
 
     def _do_tasks(

@@ -29,7 +29,8 @@ from ticdc_assets.store.commits import read_newest_commits
 from ticdc_assets.store.data_files import WrittenFile
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
-from ticdc_assets.store.small_tables import open_files, read_schema, restore_version
+from ticdc_assets.store.restores import restore
+from ticdc_assets.store.small_tables import open_files, read_schema
 from ticdc_assets.store.sql import quote_identifier, quote_literal
 from ticdc_assets.store.stage_commits import StageMark, commit_files, commit_frame, commit_rows
 from ticdc_assets.store.writer import LakeWriter, is_writable
@@ -92,7 +93,7 @@ class VersionsTable(ABC):
     def undo_strays(self) -> None:
         """Undo what a killed run wrote after the mark."""
         if self._has_strays and self.version is not None:
-            restore_version(self.lake, self.name, self.version)
+            restore(self.lake.location, self.name, self.version)
             self._newest += 1
 
     def _stage_mark(self, mark: UpdateMark) -> StageMark:
