@@ -41,6 +41,7 @@ from tests.reference.golden_feeds import (
     schema_difference,
 )
 from tests.truth import Name, TrueTable, truth
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import AdvanceResult, FolderSource, RecordSource, Source, advance
 from ticdc_assets.plan.state import Incarnation
@@ -196,9 +197,22 @@ def compare(golden: GoldenLake, ts: int, sample: Random | None = None) -> None:
     chosen = sorted(tables)
     if sample is not None:
         chosen = sample.sample(chosen, min(3, len(chosen)))
+
+    def read(name: tuple[str, str]) -> list[bytes] | None:
+        try:
+            return read_lines(golden.lake, shown, tables[name])
+        except ConfigError:
+            # Between windows, a row may stop a table that was not stopped before.
+            is_between = PAUSED_REPORTED in may and ts not in golden.applied
+            if is_between and _model(dataset, ts)[name].pause_reason is not None:
+                return None
+            raise
+
     with ThreadPoolExecutor(_THREADS) as pool:
-        lines = list(pool.map(lambda name: read_lines(golden.lake, shown, tables[name]), chosen))
+        lines = list(pool.map(read, chosen))
     for name, ours in zip(chosen, lines, strict=True):
+        if ours is None:
+            continue
         true = expected.get(name)
         _compare(golden, ts, tables[name], [msgspec.json.decode(line) for line in ours], true)
 

@@ -28,5 +28,6 @@ def read_lines(lake: LakeSession, shown: AsOfView, table: Incarnation) -> list[b
 
 def read_with_spark(shown: AsOfView, table: Incarnation, *, by_key: bool = False) -> list[bytes]:
     """Return the rows of a table as lines, as if the table were large."""
-    frame = shown._read_in_workers(table, _ROWS_PER_PART)
+    # Of a stopped table, `frame` does not get so far.
+    frame = None if table.is_stopped else shown._read_in_workers(table, _ROWS_PER_PART)
     return [] if frame is None else list(format_lines(frame, table.schema, by_key=by_key))
