@@ -6,12 +6,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.fs import DeltaStorageHandler
+from pyarrow import fs
 
+from ticdc_assets.store import reader as reader_module
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.reader import LakeReader, read_blocks
 
 TABLE = "events"
 CONDITIONS = (
@@ -51,6 +54,20 @@ def test_the_rows_are_those_of_arrow(
     found = reader.read(table, columns, condition)
     assert found.schema == whole.schema
     assert sorted(map(str, found.to_pylist())) == sorted(map(str, whole.to_pylist()))
+
+
+@pytest.mark.parametrize("condition", [None, pc.field("id").isin(range(1, 100, 7))])
+def test_a_large_file_is_read_in_blocks_of_its_row_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, condition: pc.Expression | None
+) -> None:
+    monkeypatch.setattr(reader_module, "_ROWS_PER_BLOCK", 25)
+    rows = pa.table({"id": range(100)})
+    pq.write_table(rows, tmp_path / "file.parquet", row_group_size=10)
+    folder = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    blocks = list(read_blocks(folder, "file.parquet", rows.schema, ["id"], condition))
+    assert pa.concat_tables(blocks) == (rows if condition is None else rows.filter(condition))
+    assert max(block.num_rows for block in blocks) <= 20
+    assert condition is not None or len(blocks) == 5
 
 
 def test_no_thread_of_arrow_holds_a_python_file(

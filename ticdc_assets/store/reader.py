@@ -4,11 +4,11 @@ What is opened is one Delta version, whatever is committed meanwhile.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -29,6 +29,8 @@ from ticdc_assets.store.lake import Lake
 # What Arrow and msgspec raise for content that is not what it should be.
 _DAMAGE = (pa.ArrowException, msgspec.MsgspecError, UnicodeError)
 _FILES_AT_ONCE = 16
+# What one of these threads holds, or a row group where that is more.
+_ROWS_PER_BLOCK = 1 << 17
 # From about this many rows of a table on, or bytes of Parquet, Spark's generated code pays off.
 MANY_ROWS = 20_000
 _SMALL_SIZE = 8 << 20
@@ -81,7 +83,11 @@ class LakeReader:
             dataset = table.to_pyarrow_dataset()
             schema = pa.schema([dataset.schema.field(name) for name in columns])
             yield schema.empty_table()
-            read_file = partial(_read_file, schema=schema, rest=dataset.schema, where=condition)
+
+            def read_file(file: ds.ParquetFileFragment) -> pa.Table:
+                blocks = _read_blocks(file, schema, dataset.schema, condition)
+                return pa.concat_tables([schema.empty_table(), *blocks])
+
             with ThreadPoolExecutor(_FILES_AT_ONCE) as threads:
                 yield from threads.map(read_file, dataset.get_fragments(filter=condition))
 
@@ -257,31 +263,60 @@ def read_data_files(
     where: pc.Expression | None = None,
 ) -> pa.Table:
     """Read the rows of data files that meet a condition; `rest` are the columns of their table."""
-    schema = pa.schema([rest.field(name) for name in columns])
-    format = ds.ParquetFileFormat()
-    read_file = partial(_read_file, schema=schema, rest=rest, where=where)
-    files = [format.make_fragment(path, folder) for path in paths]
+    nothing = pa.schema([rest.field(name) for name in columns]).empty_table()
+
+    def read(path: str) -> pa.Table:
+        return pa.concat_tables([nothing, *read_blocks(folder, path, rest, columns, where)])
+
     with ThreadPoolExecutor(_FILES_AT_ONCE) as threads:
-        return pa.concat_tables([schema.empty_table(), *threads.map(read_file, files)])
+        return pa.concat_tables([nothing, *threads.map(read, paths)])
 
 
-def _read_file(
-    file: ds.ParquetFileFragment, *, schema: pa.Schema, rest: pa.Schema, where: pc.Expression | None
-) -> pa.Table:
-    """Read the columns of `schema` from the rows of a data file that meet a condition."""
+# Parameters: a file of a folder, and those of `read_data_files`.
+def read_blocks(
+    folder: fs.FileSystem,
+    path: str,
+    rest: pa.Schema,
+    columns: Sequence[str],
+    where: pc.Expression | None = None,
+) -> Iterator[pa.Table]:
+    """Read the rows of a data file that meet a condition in blocks, each of some row groups."""
+    schema = pa.schema([rest.field(name) for name in columns])
+    return _read_blocks(ds.ParquetFileFormat().make_fragment(path, folder), schema, rest, where)
+
+
+def _read_blocks(
+    file: ds.ParquetFileFragment, schema: pa.Schema, rest: pa.Schema, where: pc.Expression | None
+) -> Iterator[pa.Table]:
     # What the condition mentions, or more: the names of columns are words of ours.
     tested = () if where is None else [name for name in rest.names if name in str(where)]
     needed = {*schema.names, *tested}
     chosen = file if where is None else file.subset(filter=where, schema=rest)
-    groups = [group.id for group in chosen.row_groups]
     with file.open() as opened:
         parquet = open_parquet(opened, chosen.metadata)
         stored = parquet.schema_arrow.names
         names = [name for name in stored if name in needed]
-        rows = parquet.read_row_groups(groups, names, use_threads=False)
-    for name in sorted(needed.difference(stored)):
-        rows = rows.append_column(rest.field(name), pa.nulls(rows.num_rows, rest.field(name).type))
-    return (rows if where is None else rows.filter(where)).select(schema.names).cast(schema)
+        lacking = [rest.field(name) for name in sorted(needed.difference(stored))]
+        for groups in _join_groups(chosen.row_groups):
+            rows = parquet.read_row_groups(groups, names, use_threads=False)
+            for field in lacking:
+                rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+            found = rows if where is None else rows.filter(where)
+            yield found.select(schema.names).cast(schema)
+
+
+def _join_groups(groups: Iterable[ds.RowGroupInfo]) -> Iterator[list[int]]:
+    """Put row groups together that are neighbours, for blocks of not too many rows."""
+    joined: list[int] = []
+    rows = 0
+    for group in groups:
+        if joined and rows + group.num_rows > _ROWS_PER_BLOCK:
+            yield joined
+            joined, rows = [], 0
+        joined.append(group.id)
+        rows += group.num_rows
+    if joined:
+        yield joined
 
 
 def format_uri(path: str) -> str:

@@ -44,7 +44,7 @@ _NO_STATISTICS = ColumnProperties(statistics_enabled="NONE")
 NO_RETRY = CommitProperties(max_commit_retries=0)
 _FENCE_ATTEMPTS = 10
 # Of files that accumulate, this many between two of these sizes become one.
-_SIZES = (0, 1 << 20, 32 << 20)
+_SIZES = (0, 1 << 19, 4 << 20)
 _MANY_FILES = 32
 # Tables that are written whole are too small to profit from statistics.
 _WHOLE = WriterProperties(compression="ZSTD", default_column_properties=_NO_STATISTICS)

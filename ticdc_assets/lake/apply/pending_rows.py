@@ -25,7 +25,7 @@ from ticdc_assets.rows.multiset import number_passes
 from ticdc_assets.store.arrow import replace_surrogates
 from ticdc_assets.store.contracts import EVENT_IDENTITY
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.reader import FileList, LakeReader, read_data_files
+from ticdc_assets.store.reader import FileList, LakeReader, read_blocks, read_data_files
 from ticdc_assets.stream.ordering import OrderKey, Phase
 
 # Column of `events` that no row change has.
@@ -110,6 +110,13 @@ class PendingRows:
             if names is not None:
                 chosen = chosen.filter(pc.is_in(chosen["name"], value_set=_make_set(names)))
             return chosen
+        chosen, where = self._choose(names, columns)
+        return self._finish(self._read(self.files, chosen, where))
+
+    def _choose(
+        self, names: Collection[str] | None, columns: Sequence[str]
+    ) -> tuple[list[str], pc.Expression]:
+        """Choose the columns to read of `events`, and the rows."""
         needed = {*columns, "commit_ts", "ordering", "batch"}
         if self.in_milliseconds:
             needed |= {*EVENT_IDENTITY, "kind"}
@@ -118,25 +125,47 @@ class PendingRows:
             where &= pc.field("name").isin(sorted(names))
         if self.span is not None:
             where &= _is_inside(self.span)
-        rows = self._read(self.files, [name for name in COLUMNS if name in needed], where)
-        return _place(self._without_repetitions(rows), self.window.after_ts)
+        return [name for name in COLUMNS if name in needed], where
 
-    def split(self) -> "Iterator[PendingRows]":
-        """Yield the same, file by file."""
+    def read_blocks(
+        self, names: Collection[str] | None = None, columns: Sequence[str] = COLUMNS
+    ) -> Iterator[pa.Table]:
+        """Read the same in blocks, some rows of a file each: one at least, which may be empty."""
+        if self.held is not None or not self.files.paths:
+            yield self.read(names, columns)
+            return
         for path in self.files.paths:
-            yield replace(self, files=replace(self.files, paths=(path,)))
+            yield from self._read_blocks_of(path, names, columns)
+
+    def _read_blocks_of(
+        self, path: str, names: Collection[str] | None, columns: Sequence[str]
+    ) -> Iterator[pa.Table]:
+        found, where = self._choose(names, columns)
+        reader = LakeReader(self.location)
+        folder = reader.open_folder("events")
+        yield self._finish(PLACED.empty_table().select(found))
+        with reader.explained(self.location.path("events")):
+            for rows in read_blocks(folder, path, SCHEMA, found, where):
+                yield self._finish(rows)
 
     def map(
         self,
         use: Callable[[pa.Table], _T],
         columns: Sequence[str],
         names: Collection[str] | None = None,
-    ) -> list[_T]:
-        """Use the rows in blocks: those of some files are in memory, however many there are."""
+    ) -> list[list[_T]]:
+        """Use the rows of each file in blocks: few are in memory, however many there are."""
         if self.held is not None or not self.files.paths:
-            return [use(self.read(names, columns))]
+            return [[use(self.read(names, columns))]]
+
+        def use_file(path: str) -> list[_T]:
+            return [use(block) for block in self._read_blocks_of(path, names, columns)]
+
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            return list(threads.map(lambda file: use(file.read(names, columns)), self.split()))
+            return list(threads.map(use_file, self.files.paths))
+
+    def _finish(self, rows: pa.Table) -> pa.Table:
+        return _place(self._without_repetitions(rows), self.window.after_ts)
 
     def _read(self, files: EventFiles, columns: Sequence[str], where: pc.Expression) -> pa.Table:
         reader = LakeReader(self.location)
@@ -277,8 +306,7 @@ def select_segment(rows: pa.Table, low: OrderKey, high: OrderKey) -> pa.Table:
 def sample_row(rows: PendingRows, group: RowGroup) -> RowChange:
     """Return one of the pending rows of a group."""
     name = make_table_name(group.database, group.table)
-    parts = [rows] if rows.held is not None else rows.split()
-    found = (_find_in_group(part.read([name or ""]), group) for part in parts)
+    found = (_find_in_group(block, group) for block in rows.read_blocks([name or ""]))
     return read_row_change(next(some for some in found if some.num_rows).to_pylist()[0])
 
 

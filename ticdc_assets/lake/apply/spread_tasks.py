@@ -83,9 +83,9 @@ def read_spread(location: Lake, id: str, files: Sequence[SpreadFile]) -> pa.Tabl
 
 
 def read_part(pending: PendingRows, part: Part, step: ApplyRows) -> Iterator[pa.Table]:
-    """Read the events of a segment that concern a part, one file after another; write nothing."""
-    for of_file in pending.split():
-        events = select_segment(of_file.read([name_events(step)]), step.low, step.high)
+    """Read the events of a segment that concern a part, block by block; write nothing."""
+    for block in pending.read_blocks([name_events(step)]):
+        events = select_segment(block, step.low, step.high)
         yield spread_events(events, step, part.count)[part.number]
 
 

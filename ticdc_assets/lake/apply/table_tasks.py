@@ -140,36 +140,28 @@ def open_source(
 
 
 def _open_events(engine: Engine, task: TableTask) -> Callable[[], Iterable[Block]]:
-    """Return what reads the events of a task in blocks, each file by itself if they are many."""
-    reads = _list_reads(engine, task)
-    if len(reads) == 1:
-        held = [make_block(reads[0]())]
-        return lambda: held
-    return lambda: (make_block(read()) for read in reads)
-
-
-def _list_reads(engine: Engine, task: TableTask) -> list[Callable[[], pa.Table]]:
+    """Return what reads the events of a task in blocks, each time anew if they are many."""
     if task.part is not None:
         (id,) = task.work
         files = task.spread_events
-        if sum(file.rows for file in files) <= _MOST_EVENTS:
-            return [lambda: read_spread(engine.location, id, files)]
-        return [partial(read_spread, engine.location, id, [file]) for file in files]
+        if sum(file.rows for file in files) > _MOST_EVENTS:
+            return lambda: (make_block(read_spread(engine.location, id, [file])) for file in files)
+        held = [make_block(read_spread(engine.location, id, files))]
+        return lambda: held
     names, pending = task.names, engine.pending
-    if not names:
-        return [PLACED.empty_table]
     if task.span is not None:
         of_span = replace(pending.files, paths=task.span.paths)
         own = replace(pending, span=task.span.span, files=of_span)
-        return [partial(of_file.read, names) for of_file in own.split()]
+        return lambda: map(make_block, own.read_blocks(names))
     if pending.held is None and len(task.work) == 1:
         # Others may have had the name before, or have it after.
         (work,) = task.work.values()
         pending = replace(pending, span=find_span(work))
     count = sum(work.event_count for work in task.work.values())
-    if pending.held is not None or count <= _MOST_EVENTS:
-        return [partial(pending.read, names)]
-    return [partial(of_file.read, names) for of_file in pending.split()]
+    if pending.held is None and count > _MOST_EVENTS:
+        return lambda: map(make_block, pending.read_blocks(names))
+    held = [make_block(pending.read(names) if names else PLACED.empty_table())]
+    return lambda: held
 
 
 def _read_rows(location: Lake, task: TableTask, id: str) -> Rows | None:

@@ -20,8 +20,8 @@ _SAMPLED = 1 << 18
 _MOST_SHARES = 1.5
 # By how much of a share a cut may be off to be where a file ends.
 _NEAR = 0.25
-# How often an event may be read for all spans together: a file that covers more than one is read
-# for each of them.
+# How often an event may be read for all spans together: a block of a file that covers more than one
+# is read for each of them.
 _MOST_READS = 2
 
 
@@ -56,15 +56,17 @@ def cut_span(
 
     of_files = replace(pending.describe(), span=span)
     samples = of_files.map(sample, ("commit_ts",), names)
-    return cut_files(list(zip(pending.files.paths, samples, strict=True)), span, count)
+    files = zip(pending.files.paths, samples, strict=True)
+    return cut_files([(path, each) for path, blocks in files for each in blocks], span, count)
 
 
 def cut_files(
     files: Sequence[tuple[str, np.ndarray]], span: Span, count: int
 ) -> tuple[SpanFiles, ...]:
-    """Cut a time into spans of about as many events each; files come with the ts of events, sorted.
+    """Cut a time into spans of about as many events each.
 
-    Return none if a few commit ts have most of the events, or most files events of all times.
+    Files come with the ts of their events, sorted, once for each block that is read by itself.
+    Return none if a few commit ts have most of the events, or most blocks events of all times.
     """
     files = [(path, each) for path, each in files if len(each)]
     times = np.sort(np.concatenate([np.zeros(0, np.int64), *(each for _, each in files)]))
@@ -75,14 +77,14 @@ def cut_files(
     shares = np.diff(np.searchsorted(times, bounds, "right"))
     if shares.max() > _MOST_SHARES * len(times) / count:
         return ()
-    found: list[list[str]] = [[] for _ in range(count)]
+    found: list[dict[str, None]] = [{} for _ in range(count)]
     reads = 0
     for path, each in files:
         # A bound belongs to the span before it.
         first, last = np.searchsorted(bounds, each[[0, -1]]) - 1
         reads += int(last - first + 1) * len(each)
         for number in range(first, last + 1):
-            found[number].append(path)
+            found[number][path] = None
     if reads > _MOST_READS * len(times):
         return ()
     spans = (Span(int(low), int(high)) for low, high in pairwise(bounds))

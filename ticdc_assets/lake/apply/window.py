@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 from ticdc_assets.lake.apply.control_events import ControlEvents, StatedSchemas
 from ticdc_assets.lake.apply.engine import Engine
@@ -81,7 +82,8 @@ def prepare_window(
         has_checksums=stream_rules.has_checksums,
     )
     cuts = find_cuts(ddls, start.ts, (*loads, *definitions))
-    groups = list_groups(rows.map(lambda some: summarize(some, cuts, options), options.columns))
+    summaries = rows.map(lambda some: summarize(some, cuts, options), options.columns)
+    groups = list_groups(chain.from_iterable(summaries))
     events = WindowEvents(
         ts=ts,
         ddls=ddls,
