@@ -7,7 +7,7 @@ VENV = .venv
 RUN = $(VENV)/bin/python
 LOCKED = $(VENV)/.locked
 INSTALLED = $(VENV)/.installed
-# That a Spark session finds the jars of resources/jars.lock, and an archive of their classes.
+# That a Spark session finds the jars of ticdc_assets/resources/jars.lock, and an archive of their classes.
 JARS = $(VENV)/.jars
 # That the tests find the jars of the Kafka broker there.
 BROKER_JARS = $(VENV)/.broker-jars
@@ -32,8 +32,7 @@ help: ## List the targets
 	  /^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(INSTALLED) ## Build .venv: locked dependencies, jars (STORE=s3, azure or gcs: also for a lake there)
-	@$(RUN) -m resources.jars $(STORE)
-	@$(RUN) -m resources.class_archive
+	@$(VENV)/bin/ticdc-assets setup $(STORE)
 	@touch $(JARS)
 
 demo: $(INSTALLED) $(JARS) ## Take a simulated changefeed through the whole lake (a few minutes)
@@ -72,12 +71,12 @@ bench: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Measure everything beside a baseli
 	$(RUN) -m bench --chart docs/bench.png
 
 lock: $(INSTALLED) ## Resolve the lock files (UPGRADE=--upgrade for the newest versions)
-	$(RUN) -m uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
+	$(RUN) -m uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
 	  --custom-compile-command "make lock" --quiet $(UPGRADE) -o requirements.lock
 	# The jars follow from the versions that are locked now.
 	@$(MAKE) --no-print-directory $(INSTALLED)
-	$(RUN) -m resources.jars --lock
+	$(RUN) -m ticdc_assets.resources.jars --lock
 
 wheel: $(INSTALLED) ## Build the wheel into dist/
 	$(RUN) -m build --wheel --no-isolation
@@ -105,15 +104,14 @@ $(INSTALLED): $(LOCKED) pyproject.toml | machine
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(JARS): resources/jars.lock resources/jars.py resources/class_archive.py $(LOCKED) | $(INSTALLED)
-	$(RUN) -m resources.jars
-	$(RUN) -m resources.class_archive
+$(JARS): $(addprefix ticdc_assets/resources/,jars.lock jars.py class_archive.py) $(LOCKED) | $(INSTALLED)
+	$(VENV)/bin/ticdc-assets setup
 	@touch $@
 
-$(BROKER_JARS): resources/jars.lock resources/jars.py $(LOCKED) | $(INSTALLED)
-	$(RUN) -m resources.jars kafka-broker
+$(BROKER_JARS): $(addprefix ticdc_assets/resources/,jars.lock jars.py) $(LOCKED) | $(INSTALLED)
+	$(RUN) -m ticdc_assets.resources.jars kafka-broker
 	@touch $@
 
-$(CATALOG_JARS): resources/jars.lock resources/jars.py $(LOCKED) | $(INSTALLED)
-	$(RUN) -m resources.jars iceberg-rest
+$(CATALOG_JARS): $(addprefix ticdc_assets/resources/,jars.lock jars.py) $(LOCKED) | $(INSTALLED)
+	$(RUN) -m ticdc_assets.resources.jars iceberg-rest
 	@touch $@

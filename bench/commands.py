@@ -26,8 +26,8 @@ _COMMANDS = {
 _IMPORTS = [sys.executable, "-c", "import pyarrow, deltalake"]
 _SESSION = """
 import sys
-from resources.spark import get_session
-from resources.spark_settings import LITTLE_WORK
+from ticdc_assets.resources.spark import get_session
+from ticdc_assets.resources.spark_settings import LITTLE_WORK
 spark = get_session(sys.argv[1], settings=LITTLE_WORK)
 spark.range(1).write.format("delta").save(sys.argv[1] + "/t")
 """

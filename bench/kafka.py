@@ -23,17 +23,17 @@ from pyspark.sql import SparkSession
 from bench.figure import Figure, read_load
 from bench.processes import Clock, Usage
 from bench.spark_connector import add_connector, append_in_spark, discard_in_spark
-from resources.dump import read_dump
-from resources.kafka import read_topics
-from resources.reading import open_source
-from resources.source import read_topic_ends
-from resources.spark import get_session
 from tests.kafka_broker import Broker, kafka_broker
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.demo import SimulationOptions, prepare
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.raw.ingest_records import ingest_records
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.dump import read_dump
+from ticdc_assets.resources.kafka import read_topics
+from ticdc_assets.resources.reading import open_source
+from ticdc_assets.resources.source import read_topic_ends
+from ticdc_assets.resources.spark import get_session
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.tables import create_tables
 

@@ -24,8 +24,8 @@ from bench.figure import Figure
 from bench.lake_baselines import find_data_files, in_duckdb, plain_spark, plain_spark_twice
 from bench.lake_changes import Size, measure_changes, show_growth
 from bench.lake_work import STAGES, Work, describe_jobs
-from resources.spark import get_session
 from ticdc_assets.demo import SimulationOptions
+from ticdc_assets.resources.spark import get_session
 
 # Small enough to give every core a file to read.
 _FILE_SIZE = 8 << 20

@@ -21,10 +21,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from bench.processes import Clock, Usage
-from resources.storage import open_sink_folder
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import SimulationOptions, prepare
 from ticdc_assets.lake.advance import FolderSource, advance
+from ticdc_assets.resources.storage import open_sink_folder
 from ticdc_assets.store.lake import Lake, LakeSession
 
 # The functions that make up each stage, by the module that has the name.

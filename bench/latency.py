@@ -19,9 +19,9 @@ from datetime import datetime
 from pathlib import Path
 from statistics import median
 
-from resources.spark_settings import MASTER
 from tests.dev_loop import dev_loop
 from tests.servers import free_port
+from ticdc_assets.resources.spark_settings import MASTER
 
 _TIMEOUT_SECONDS = 1800
 _WARM_UP_CHECKPOINTS = 6

@@ -31,15 +31,15 @@ from pyspark.sql import functions as F
 
 from bench.figure import Figure, read_load
 from bench.processes import Clock
-from resources.load_source import open_database, open_export
-from resources.spark import get_session
-from resources.upstream import UpstreamDatabase
 from tests.mariadb_server import MariaDb, run_mariadb
 from tests.servers import HOST
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.load.load import load_tables
+from ticdc_assets.resources.load_source import open_database, open_export
+from ticdc_assets.resources.spark import get_session
+from ticdc_assets.resources.upstream import UpstreamDatabase
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader
 

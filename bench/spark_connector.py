@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from resources.jars import Jar, fetch_jars
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.resources.jars import Jar, fetch_jars
 
 # The connector of this Spark and what it depends on.  Version 4.1.1 of its token provider does not
 # resolve everywhere; this one works.

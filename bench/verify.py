@@ -17,11 +17,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench.figure import Figure, read_load
 from bench.processes import Clock
-from resources.spark import get_session
 from tests.lake.upstream_copy import UpstreamCopy, read_schema
 from tests.mariadb_server import MariaDb, run_mariadb
 from tests.servers import HOST
 from ticdc_assets.lake.log.verifications import TableVerification
+from ticdc_assets.resources.spark import get_session
 
 _DDL = """CREATE TABLE orders (id bigint NOT NULL PRIMARY KEY, customer int NOT NULL,
     state varchar(20), price decimal(12,2), placed datetime, note text) CHARACTER SET utf8mb4"""

@@ -21,12 +21,12 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.figure import Figure, read_load
 from bench.lake_work import Run, Work, describe_jobs
 from bench.processes import Clock, Usage
-from resources.catalog import read_catalog
-from resources.spark import get_session
 from ticdc_assets.assets.advance import table_keys
 from ticdc_assets.checks import SnapshotRange, evaluate_checks
 from ticdc_assets.demo import SimulationOptions
 from ticdc_assets.lake.log.catalog import LakeCatalog
+from ticdc_assets.resources.catalog import read_catalog
+from ticdc_assets.resources.spark import get_session
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.work_size import sized_for
 

@@ -1,6 +1,6 @@
 """A real Kafka broker on loopback: one node in KRaft mode, with plain, TLS and SASL listeners.
 
-It is the broker of `resources/kafka_broker.py` with more listeners and with access rights.  It
+It is that of `ticdc_assets.resources.kafka_broker` with more listeners and with access rights.  It
 starts with users `reader`, who may read topics named `granted*`, and `stranger`, who may do
 nothing, by a password or by a token of its `authority`; whoever comes by the plain or the TLS
 listener may do everything.
@@ -30,11 +30,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from resources.kafka_broker import choose_settings, prepare_broker
-from resources.kafka_producer import Producer
 from tests.servers import HOST, free_port, run_server, wait_for_port
 from tests.token_server import TokenAuthority
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.kafka_broker import choose_settings, prepare_broker
+from ticdc_assets.resources.kafka_producer import Producer
 
 PASSWORD = "correct-horse-7"
 _OAUTH = "org.apache.kafka.common.security.oauthbearer"

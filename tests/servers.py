@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pyspark
 
-from resources import jars
-from resources.class_archive import choose_archive_options
-from resources.java import find_java
+from ticdc_assets.resources import jars
+from ticdc_assets.resources.class_archive import choose_archive_options
+from ticdc_assets.resources.java import find_java
 
 HOST = "127.0.0.1"
 SPARK_HOME = Path(pyspark.__file__).parent

@@ -20,7 +20,7 @@ RETIRED = re.compile(
 )
 SUFFIXES = {".md", ".py", ".toml", ".xml", ".yaml", ".yml", ".properties", ""}
 PLACES = [
-    *("ticdc_assets", "resources", "bench", "tests", "docs", "examples"),
+    *("ticdc_assets", "bench", "tests", "docs", "examples"),
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile", "dagster.yaml", "workspace.yaml"),
     "workspace-server.yaml",
     *("pyproject.toml", ".pre-commit-config.yaml"),

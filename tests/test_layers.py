@@ -29,7 +29,8 @@ ARROWS: dict[str, set[str]] = {
     "run": {"resources"},
     "checks": {"resources", "naming"},
     "naming": {"changefeed", "key_parts"},
-    "cli": {"resources", "demo", "reference"},
+    "cli": {"resources", "demo", "reference", "extras"},
+    "extras": set(),
     "reading": {"resources"},
     "dagster_io": {"reading", "naming"},
     "resources": {"verify", "load", "catalogs"},
@@ -73,8 +74,18 @@ WITH_PANDAS = {"definitions", "sensors", "assets", "checks", "reading", "dagster
 IMPORTS_SPARK = (
     *("ticdc_assets.lake", "ticdc_assets.store", "ticdc_assets.views", "ticdc_assets.verify"),
     "ticdc_assets.checks",
-    *("resources.spark", "resources.spark_worker", "resources.shared_session"),
-    *("resources.exercise", "resources.deployment", "ticdc_assets.reading.table"),
+    # Its types alone.
+    "ticdc_assets.resources.reading",
+    *(
+        "ticdc_assets.resources.spark",
+        "ticdc_assets.resources.spark_worker",
+        "ticdc_assets.resources.shared_session",
+    ),
+    *(
+        "ticdc_assets.resources.exercise",
+        "ticdc_assets.resources.deployment",
+        "ticdc_assets.reading.table",
+    ),
 )
 
 
@@ -111,10 +122,6 @@ print(json.dumps(sorted(sys.modules)))
 """
 
 
-def name_package(house: str, room: str) -> str:
-    return room if room == "resources" else f"{house}.{room}"
-
-
 def is_forbidden(name: str, house: str, room: str, allowed: set[str], *, spark: bool) -> bool:
     top, *inner = name.split(".")
     if top == house:
@@ -125,13 +132,13 @@ def is_forbidden(name: str, house: str, room: str, allowed: set[str], *, spark: 
         return False
     if top == "pandas" and room in WITH_PANDAS:
         return False
-    return top in ENGINES or (top == "resources" and top not in allowed)
+    return top in ENGINES
 
 
 def list_wrong_imports(path: Path, house: str, room: str, allowed: set[str]) -> list[str]:
     """List what the sources of a room of the package `house` under `path` must not import."""
     found = []
-    for module, name in read_imports(path, name_package(house, room)):
+    for module, name in read_imports(path, f"{house}.{room}"):
         spark = f"{module}.".startswith(tuple(f"{name}." for name in IMPORTS_SPARK))
         if is_forbidden(name, house, room, allowed, spark=spark):
             found.append(f"{module} imports {name}")
@@ -154,7 +161,7 @@ def read_imports(path: Path, package: str) -> Iterator[tuple[str, str]]:
 
 def list_wrong_loads(path: Path, house: str, rooms: Sequence[str], allowed: set[str]) -> list[str]:
     """Import rooms that may load the same engines; list what they load and must not."""
-    packages = [name_package(house, room) for room in rooms]
+    packages = [f"{house}.{room}" for room in rooms]
     process = subprocess.run(
         [sys.executable, "-c", SURVEY, str(path), *packages],
         capture_output=True,
@@ -194,8 +201,7 @@ def test_what_rooms_import_loads_no_engine_that_they_must_not_load(rooms: list[s
 def test_only_the_replay_command_imports_the_reference_model() -> None:
     importers = {
         str(file.relative_to(PROJECT))
-        for folder in ("ticdc_assets", "resources")
-        for file in (PROJECT / folder).rglob("*.py")
+        for file in (PROJECT / "ticdc_assets").rglob("*.py")
         if "ticdc_assets.reference" in file.read_text()
         and not file.is_relative_to(PROJECT / "ticdc_assets" / "reference")
     }
@@ -206,7 +212,7 @@ def test_only_the_replay_command_imports_the_reference_model() -> None:
 def test_every_room_has_its_arrows() -> None:
     rooms = {module.name for module in pkgutil.iter_modules(ticdc_assets.__path__)}
 
-    assert rooms | {"resources"} == set(ARROWS)
+    assert rooms == set(ARROWS)
 
 
 def test_the_package_itself_loads_no_room() -> None:
@@ -241,7 +247,6 @@ def house(tmp_path: Path) -> Path:
         ("from house.attic import __name__", "hall.mirror imports house.attic.__name__"),
         ("from .. import attic", "hall.mirror imports house.attic"),
         ("def f():\n    from ..attic import trunk", "hall.mirror imports house.attic.trunk"),
-        ("import resources", "hall.mirror imports resources"),
     ],
 )
 def test_a_wrong_import_anywhere_in_a_room_is_reported(

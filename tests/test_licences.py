@@ -4,7 +4,7 @@ import re
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
-from resources import jars
+from ticdc_assets.resources import jars
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "licences.md").read_text()

@@ -58,7 +58,7 @@ def test_targets_are_in_the_makefile() -> None:
 def test_variables_are_read_by_the_code() -> None:
     code = "".join(
         path.read_text()
-        for room in ("ticdc_assets", "resources", "tests")
+        for room in ("ticdc_assets", "tests")
         for path in (ROOT / room).rglob("*.py")
         if path != Path(__file__)
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PLACES = ("ticdc_assets", "resources", "bench", "tests")
+PLACES = ("ticdc_assets", "bench", "tests")
 MOST_LINES = 350
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_PARAMETERS = 5

@@ -5,11 +5,6 @@ from collections.abc import Collection, Mapping
 
 import dagster as dg
 
-from resources.catalog import read_catalog
-from resources.dagster_settings import read_webhook
-from resources.deployment import LakeResource, SparkResource
-from resources.lake import get_lake_root
-from resources.previews import read_preview_rows
 from ticdc_assets.assets.advance import advance_job, feed_assets
 from ticdc_assets.assets.load import load_job
 from ticdc_assets.assets.maintenance import maintenance_job
@@ -26,6 +21,11 @@ from ticdc_assets.assets.verification import verification_job
 from ticdc_assets.changefeed import Changefeed, find_declared_changefeeds
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
+from ticdc_assets.resources.catalog import read_catalog
+from ticdc_assets.resources.dagster_settings import read_webhook
+from ticdc_assets.resources.deployment import LakeResource, SparkResource
+from ticdc_assets.resources.lake import get_lake_root
+from ticdc_assets.resources.previews import read_preview_rows
 from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.sensors.alert import alert_sensors
 from ticdc_assets.sensors.checkpoint import checkpoint_sensor, source_resources

@@ -11,11 +11,11 @@ from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGra
 from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 
-from resources import deployment
-from resources.deployment import SparkResource
 from ticdc_assets.assets import check_results
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.checks import SnapshotRange
+from ticdc_assets.resources import deployment
+from ticdc_assets.resources.deployment import SparkResource
 from ticdc_assets.store.lake import Lake
 
 FEED = changefeed_from_uri("file:///data?protocol=csv", id="f")

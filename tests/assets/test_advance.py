@@ -14,12 +14,6 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from resources import deployment
-from resources.catalog import read_catalog, read_rows_after
-from resources.dagster_settings import POLL_INTERVAL
-from resources.deployment import LakeResource, SparkResource
-from resources.reading import open_source
-from resources.source import read_checkpoint
 from tests.assets.scripted import stale_statuses, statuses
 from tests.lake.conftest import spark
 from ticdc_assets import definitions, naming
@@ -31,6 +25,12 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.log.catalog import table_changes
 from ticdc_assets.naming import CURRENT, table_asset_key
+from ticdc_assets.resources import deployment
+from ticdc_assets.resources.catalog import read_catalog, read_rows_after
+from ticdc_assets.resources.dagster_settings import POLL_INTERVAL
+from ticdc_assets.resources.deployment import LakeResource, SparkResource
+from ticdc_assets.resources.reading import open_source
+from ticdc_assets.resources.source import read_checkpoint
 from ticdc_assets.run import budget
 from ticdc_assets.store.lake import Lake, LakeSession
 

@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from resources import deployment
-from resources.dagster_settings import WEBHOOK
-from resources.deployment import LakeResource
-from resources.storage import Folder
 from tests.lake.conftest import spark
 from tests.servers import free_port, s3_server
 from ticdc_assets import definitions
 from ticdc_assets.demo import SimulationOptions, prepare
+from ticdc_assets.resources import deployment
+from ticdc_assets.resources.dagster_settings import WEBHOOK
+from ticdc_assets.resources.deployment import LakeResource
+from ticdc_assets.resources.storage import Folder
 from ticdc_assets.sensors.alert import alert_on_failure
 
 __all__ = ["spark"]

@@ -8,8 +8,6 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from resources.catalog import read_catalog
-from resources.dagster_settings import OWNERS
 from tests.made_lake import schema, write_snapshot, write_tables
 from ticdc_assets import definitions, naming
 from ticdc_assets.assets import specs
@@ -19,6 +17,8 @@ from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.lake.log.applied_row import RowCounts
+from ticdc_assets.resources.catalog import read_catalog
+from ticdc_assets.resources.dagster_settings import OWNERS
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.stream.limits import describe_limits
 from ticdc_assets.views.preview import Preview

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pyiceberg.exceptions import ForbiddenError, NoSuchNamespaceError
 
-from resources.catalogs import open_catalog
 from tests.catalogs.fake_catalog import FakeCatalog
 from tests.catalogs.test_glue import send_all
 from tests.lake.addresses import create, open_lake, send
@@ -23,6 +22,7 @@ from ticdc_assets.changefeed.catalog import IcebergRestCatalog
 from ticdc_assets.errors import CatalogDown
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.resources.catalogs import open_catalog
 
 
 def test_a_call_without_an_answer_is_left_and_all_others_are_recorded(

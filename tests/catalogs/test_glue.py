@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from resources.catalogs import open_catalog, update_catalogs
 from tests.catalogs.conftest import REGION, GlueServer
 from tests.hostile_names import NAMES
 from tests.lake.addresses import GONE, LIFE, create, open_lake, send
@@ -22,6 +21,7 @@ from ticdc_assets.changefeed.catalog import GlueCatalog
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.catalogs import open_catalog, update_catalogs
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.stream.problem import Problem
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from resources.catalogs import open_catalog
 from tests.catalogs.test_glue import send_all
 from tests.hostile_names import NAMES
 from tests.lake.addresses import create, open_lake, send
@@ -19,6 +18,7 @@ from ticdc_assets.catalogs.entry import Catalog, FoundEntry
 from ticdc_assets.changefeed.catalog import HiveCatalog
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.resources.catalogs import open_catalog
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.stream.problem import Problem
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from resources.catalogs import open_catalog
 from tests.catalogs.fake_catalog import FakeCatalog
 from tests.lake.addresses import create
 from tests.lake.iceberg_tables import Stream, open_lake
@@ -20,6 +19,7 @@ from ticdc_assets.catalogs import register_tables
 from ticdc_assets.changefeed.catalog import IcebergRestCatalog
 from ticdc_assets.errors import CatalogError, ConfigError
 from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.resources.catalogs import open_catalog
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.stream.problem import Problem
 

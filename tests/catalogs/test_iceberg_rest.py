@@ -14,8 +14,6 @@ from pyiceberg.exceptions import NoSuchTableError, RESTError
 from pyiceberg.table import Table
 from requests import Request
 
-from resources.catalogs import open_catalog, update_catalogs
-from resources.inspect_catalogs import inspect_catalogs
 from tests.catalogs.test_glue import send_all
 from tests.hostile_names import NAMES
 from tests.lake.addresses import create, send
@@ -31,6 +29,8 @@ from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.iceberg import shown_table
 from ticdc_assets.lake.iceberg.columns import CannotPublish
 from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.resources.catalogs import open_catalog, update_catalogs
+from ticdc_assets.resources.inspect_catalogs import inspect_catalogs
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.stream.problem import Problem
 

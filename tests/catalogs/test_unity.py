@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from resources.catalogs import open_catalog, update_catalogs
-from resources.inspect_catalogs import inspect_catalogs
 from tests.catalogs.test_glue import send_all
 from tests.catalogs.unity_server import CATALOG, UnityServer, serve_unity
 from tests.hostile_names import NAMES
@@ -21,6 +19,8 @@ from ticdc_assets.catalogs import read_registration, register, register_tables
 from ticdc_assets.changefeed.catalog import UnityCatalog
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.resources.catalogs import open_catalog, update_catalogs
+from ticdc_assets.resources.inspect_catalogs import inspect_catalogs
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.stream.problem import Problem
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from resources import reading
 from tests.lake.conftest import spark
 from ticdc_assets import cli
 from ticdc_assets.cli import demo
 from ticdc_assets.demo import Simulation
+from ticdc_assets.resources import reading
 
 __all__ = ["spark"]
 

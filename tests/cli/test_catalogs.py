@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from resources import catalogs
 from tests.catalogs.conftest import REGION, GlueServer, glue, moto_url
 from tests.cli.conftest import Run
 from tests.cli.inputs import canal_row, canal_watermark, dump_of
 from tests.servers import HOST
+from ticdc_assets.resources import catalogs
 
 __all__ = ["glue", "moto_url"]
 

@@ -208,7 +208,7 @@ def test_topics_are_read_with_the_rights_of_a_run(
     check: Check, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # For the one that does not answer.
-    monkeypatch.setattr("resources.kafka.PATIENCE", 5.0)
+    monkeypatch.setattr("ticdc_assets.resources.kafka.PATIENCE", 5.0)
     rows = [json.dumps(m).encode() for m in (canal_row("d", "t", 5), canal_watermark(9))]
     for topic in ("granted-check", "granted-nothing", "granted-wrong", "hidden-check"):
         broker.create(topic)

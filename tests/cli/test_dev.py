@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from resources.kafka_producer import Producer
-from resources.spark_settings import MASTER
 from tests.servers import HOST
+from ticdc_assets.resources.kafka_producer import Producer
+from ticdc_assets.resources.spark_settings import MASTER
 
 PROJECT = Path(__file__).resolve().parents[2]
 

@@ -31,7 +31,7 @@ class TestErrors:
     @pytest.fixture(autouse=True)
     def _impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Do not wait for brokers: none runs."""
-        monkeypatch.setattr("resources.kafka.PATIENCE", 1.0)
+        monkeypatch.setattr("ticdc_assets.resources.kafka.PATIENCE", 1.0)
 
     @pytest.fixture
     def fails(self, run: Run) -> Callable[..., str]:

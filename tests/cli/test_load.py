@@ -228,7 +228,7 @@ def test_rows_of_the_database_come_first_and_changes_follow(
     declare(tmp_path)
     declare_upstream(database)
 
-    monkeypatch.setattr("resources.upstream._LOCK_WAIT", 0)
+    monkeypatch.setattr("ticdc_assets.resources.upstream._LOCK_WAIT", 0)
     with pymysql.connect(host=HOST, port=database.port, user="root") as holder:
         holder.query("LOCK TABLES d.t WRITE")
         code, out, err = run("load", "--from-upstream", "--at", TSO, "--table", "D.T")

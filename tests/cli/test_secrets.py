@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from resources import reading
-from resources.spark import get_session
 from tests.cli.inputs import canal_row, canal_watermark, dump_of
 from ticdc_assets import cli
 from ticdc_assets.lake.apply import task_runs
+from ticdc_assets.resources import reading
+from ticdc_assets.resources.spark import get_session
 
 MARK = "hunter"
 # The forms of an AWS key, of a web token, and of a URI with a secret in each of its parts.

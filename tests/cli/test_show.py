@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from resources import reading
 from tests.cli.conftest import Run, Shop
 from ticdc_assets.demo import encode_truth
+from ticdc_assets.resources import reading
 from ticdc_assets.views import asof
 
 TABLE = "shop.orders"

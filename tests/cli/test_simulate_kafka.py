@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from resources.kafka import read_topics
 from tests.kafka_broker import Broker
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.events import Quarantined, RowChange
+from ticdc_assets.resources.kafka import read_topics
 from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.reading import read_topic_events
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from resources import reading
 from tests.cli.conftest import Run, Shop
 from tests.lake.canal import FEED, change, placed, row, watermark
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import encode_truth
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import RecordSource, advance
+from ticdc_assets.resources import reading
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.views import export
 from ticdc_assets.views.asof import AsOfView, as_of

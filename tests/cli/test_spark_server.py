@@ -16,15 +16,15 @@ from pyspark.errors.exceptions.connect import SparkConnectException
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-from resources import spark_server
-from resources.shared_session import collect_released, open_shared_session
-from resources.spark import describe_session
-from resources.spark_server import SparkServer, find_server, server_lock
-from resources.spark_settings import MASTER
 from tests.cli.conftest import Run
 from tests.servers import HOST, SHORT_LIVED_JVM, free_port
 from ticdc_assets.cli import spark_server as command
 from ticdc_assets.demo import SimulationOptions, encode_truth, prepare
+from ticdc_assets.resources import spark_server
+from ticdc_assets.resources.shared_session import collect_released, open_shared_session
+from ticdc_assets.resources.spark import describe_session
+from ticdc_assets.resources.spark_server import SparkServer, find_server, server_lock
+from ticdc_assets.resources.spark_settings import MASTER
 
 PROJECT = Path(__file__).resolve().parents[2]
 SMALL = SimulationOptions(workload="bulk", tables=1, transactions=6, flush_every=3, rows_each=5)
@@ -42,7 +42,7 @@ sys.exit(main(["spark-server", "--dir", sys.argv[1]]))
 CLIENT = """
 import sys, time
 from pathlib import Path
-from resources.spark import get_session
+from ticdc_assets.resources.spark import get_session
 print(get_session().session_id, flush=True)
 folder = Path(*sys.argv[1:])
 

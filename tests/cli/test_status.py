@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from resources.max_lag import MAX_LAG
 from tests.cli.conftest import Run
 from tests.made_lake import schema, write_snapshot, write_tables
 from ticdc_assets.cli import patience, records
 from ticdc_assets.cli import status as command
 from ticdc_assets.events.tso import compose
+from ticdc_assets.resources.max_lag import MAX_LAG
 from ticdc_assets.store.arrow import arrow_schema
 from ticdc_assets.store.contracts import QUARANTINE
 from ticdc_assets.store.lake import Lake
@@ -149,7 +149,9 @@ def test_a_source_without_an_answer_does_not_keep_the_command(
     write("well", 1, 1)
     monkeypatch.setattr(command, "PATIENCE", 0.3)
     monkeypatch.setattr(patience.os, "_exit", lambda code: (_ for _ in ()).throw(SystemExit(code)))
-    monkeypatch.setattr("resources.source_state.read_checkpoint", lambda _: time.sleep(3))
+    monkeypatch.setattr(
+        "ticdc_assets.resources.source_state.read_checkpoint", lambda _: time.sleep(3)
+    )
     code, out, err = run("status", "--max-lag", "10m")
     # The lake alone shows that nothing is late yet.
     assert code == 0

@@ -59,7 +59,7 @@ def test_the_command_says_what_differs_and_needs_no_spark(
     assert (difference["key"], difference["columns"]) == ('{"id": "2"}', ["title"])
 
     # While somebody locks the table.
-    monkeypatch.setattr("resources.upstream._LOCK_WAIT", 0)
+    monkeypatch.setattr("ticdc_assets.resources.upstream._LOCK_WAIT", 0)
     copy.server.run("USE shop", "UPDATE goods SET title = 'two' WHERE id = 2")
     with pymysql.connect(host=HOST, port=copy.server.port, user="root") as holder:
         holder.query("LOCK TABLES shop.goods WRITE")

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from resources.dump import read_dump
-from resources.storage import open_sink_folder
 from ticdc_assets.changefeed import CsvDialect, load_changefeeds
 from ticdc_assets.demo import Simulation, SimulationOptions, prepare, simulate
 from ticdc_assets.demo import encode_truth as truth_lines
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.reference.row_lines import encode_rows
+from ticdc_assets.resources.dump import read_dump
+from ticdc_assets.resources.storage import open_sink_folder
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 CSV_DEFAULT = CsvDialect()

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from resources.spark import get_session
 from tests.lake import shared_java
 from ticdc_assets.lake.apply import table_features
+from ticdc_assets.resources.spark import get_session
 from ticdc_assets.store.work_size import FEW_ROWS
 
 

@@ -17,10 +17,6 @@ from random import Random
 
 from pyspark.sql import DataFrame, SparkSession
 
-from resources.dump import read_dump
-from resources.kafka_producer import Producer
-from resources.reading import open_source
-from resources.storage import open_sink_folder
 from tests.servers import SHORT_LIVED_JVM
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.demo import (
@@ -35,6 +31,10 @@ from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.dump import read_dump
+from ticdc_assets.resources.kafka_producer import Producer
+from ticdc_assets.resources.reading import open_source
+from ticdc_assets.resources.storage import open_sink_folder
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.small_tables import read_table

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from resources.upstream import UpstreamDatabase
 from tests.mariadb_server import MariaDb
 from ticdc_assets.events import Column, TableSchema
+from ticdc_assets.resources.upstream import UpstreamDatabase
 from ticdc_assets.upstream.snapshot import TableUnreadable, UpstreamRows
 from ticdc_assets.upstream.sql import quote, quote_text
 

@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 from pyspark.sql import SparkSession
 
-from resources.storage import open_claim_check_folder, open_sink_folder
 from tests.golden import find_folder, meta, open_lines, storage_tree
 from tests.lake.golden_readers import compare_readers
 from tests.lake.reading import read_lines
@@ -47,6 +46,7 @@ from ticdc_assets.lake.advance import AdvanceResult, FolderSource, RecordSource,
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.protocols.registry import get_ordering
 from ticdc_assets.reference.row_lines import encode_rows
+from ticdc_assets.resources.storage import open_claim_check_folder, open_sink_folder
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.stream.problem import KEY_ONLY, Problem
 from ticdc_assets.stream.reading import read_topic_events

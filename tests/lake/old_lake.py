@@ -94,8 +94,8 @@ def unpack(folder: Path) -> str:
 
 
 def main() -> None:
-    from resources.spark import get_session
     from ticdc_assets.lake.apply import table_features
+    from ticdc_assets.resources.spark import get_session
 
     table_features.LARGE_TABLE = -1
     root = Path(sys.argv[1], "lake")

@@ -19,7 +19,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from resources.spark import get_session
+from ticdc_assets.resources.spark import get_session
 from ticdc_assets.store.work_size import FEW_ROWS
 
 # Plans are many and rows are few: every sort takes a page of memory, of 64 MiB by default.

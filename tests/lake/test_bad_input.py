@@ -9,7 +9,6 @@ from typing import Literal
 import pytest
 from pyspark.sql import SparkSession
 
-from resources.storage import open_sink_folder
 from tests.lake.reading import read_lines
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.demo import FULL_CSV, encode_truth
@@ -22,6 +21,7 @@ from ticdc_assets.demo.upstream import Upstream
 from ticdc_assets.lake.advance import AdvanceResult, FolderSource, advance
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.quarantine import list_faults
+from ticdc_assets.resources.storage import open_sink_folder
 from ticdc_assets.storage_sink.path import DataPath, Layout, TableSchemaPath, parse
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resources.upstream import UpstreamDatabase
 from tests.mariadb_server import MariaDb
 from ticdc_assets.events import Column, TableSchema
+from ticdc_assets.resources.upstream import UpstreamDatabase
 from ticdc_assets.rows.columns import list_delta_columns
 from ticdc_assets.schema.types.float_text import round_to_float32
 from ticdc_assets.schema.types.mysql_type import parse_type

@@ -9,8 +9,6 @@ from threading import Event
 import pytest
 from pyspark.sql import SparkSession
 
-from resources.dump import read_dump
-from resources.storage import open_claim_check_folder
 from tests.golden import find_folder, open_lines, records, storage_tree
 from tests.lake.intake import Intake, count_events
 from tests.reference.golden_feeds import feed_of
@@ -23,6 +21,8 @@ from ticdc_assets.lake.events.decode_topic import TopicDecode
 from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.raw import ingest_records
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.dump import read_dump
+from ticdc_assets.resources.storage import open_claim_check_folder
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.store.writer import LakeWriter

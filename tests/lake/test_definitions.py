@@ -11,8 +11,6 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from resources.storage import open_sink_folder
-from resources.upstream import UpstreamDatabase
 from tests.lake.canal import FEED, change, ddl, placed, watermark
 from tests.lake.fake_tidb import FakeTidb
 from tests.lake.recorded_tidb import RecordedTidb, read_recordings
@@ -34,6 +32,8 @@ from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.definitions import read_definitions
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.storage import open_sink_folder
+from ticdc_assets.resources.upstream import UpstreamDatabase
 from ticdc_assets.storage_sink.path import Layout
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader

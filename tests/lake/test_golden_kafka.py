@@ -10,7 +10,6 @@ from zlib import crc32
 import pytest
 from pyspark.sql import SparkSession
 
-from resources.reading import open_source
 from tests.golden import datasets, meta
 from tests.kafka_broker import Broker
 from tests.lake.golden_runs import (
@@ -21,6 +20,7 @@ from tests.lake.golden_runs import (
 from tests.reference.golden_feeds import UNUSABLE, allowed, messages
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.advance import Source
+from ticdc_assets.resources.reading import open_source
 from ticdc_assets.store.lake import LakeSession
 
 # Objects beside the topic.  The number says how many runs read it before the last one.

@@ -9,7 +9,6 @@ import pytest
 from msgspec import json
 from pyspark.sql import SparkSession
 
-from resources.load_source import open_export
 from tests.dumpling.exporter import Exporter, ExportOptions, Row
 from tests.dumpling.test_round_trip import DIALECTS, images_of
 from tests.golden import datasets
@@ -28,6 +27,7 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import RecordSource, Source
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.load.load import load_tables
+from ticdc_assets.resources.load_source import open_export
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.ledger import build_ledger

@@ -11,8 +11,6 @@ import pytest
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
-from resources.catalogs import read_catalog_problems
-from resources.patience import PatientCaller
 from tests.lake.addresses import LIFE, create, send
 from tests.lake.canal import change, ddl, row
 from tests.lake.iceberg_tables import (
@@ -32,6 +30,8 @@ from ticdc_assets.lake.iceberg.published import publish_iceberg, read_iceberg_pr
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.catalogs import read_catalog_problems
+from ticdc_assets.resources.patience import PatientCaller
 from ticdc_assets.store.delta_log import TableState
 
 Rows = list[dict[str, Any]]

@@ -8,8 +8,6 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from resources.catalog import read_ingested_offsets
-from resources.reading import open_source
 from tests.kafka_broker import Broker
 from tests.lake.canal import ddl, row, watermark
 from ticdc_assets.changefeed import changefeed_from_uri
@@ -19,6 +17,8 @@ from ticdc_assets.lake.advance import advance, replay_tables
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.catalog import read_ingested_offsets
+from ticdc_assets.resources.reading import open_source
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.views.asof import as_of

@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
-from resources.upstream import UpstreamDatabase
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
 from tests.lake.fake_tidb import FakeTidb
 from tests.mariadb_server import MariaDb
@@ -19,6 +18,7 @@ from ticdc_assets.lake.events.large_rows import NOT_FOUND, TOO_OLD
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.upstream import UpstreamDatabase
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.small_tables import read_table

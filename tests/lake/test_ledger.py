@@ -11,7 +11,6 @@ import pytest
 from msgspec import structs
 from pyspark.sql import SparkSession
 
-from resources.storage import open_sink_folder
 from tests.lake.canal import FEED, ddl, placed, row, watermark
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import SimulationOptions, prepare
@@ -21,6 +20,7 @@ from ticdc_assets.lake.apply.late_rows import find_late_rows
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
+from ticdc_assets.resources.storage import open_sink_folder
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.small_tables import read_table

@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace as replace_struct
 from pyspark.sql import SparkSession
 
-from resources.load_source import open_export
 from tests.dumpling.exporter import TSO, Exporter, ExportOptions
 from tests.dumpling.test_round_trip import DIALECTS, golden_tables
 from tests.lake.canal import FEED, change, placed, row, watermark
@@ -28,6 +27,7 @@ from ticdc_assets.load import load as load_module
 from ticdc_assets.load import load_table, parts
 from ticdc_assets.load.load import LoadProgress, TableResult, load_tables
 from ticdc_assets.plan.load import Load
+from ticdc_assets.resources.load_source import open_export
 from ticdc_assets.rows.lines import format_blocks
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader

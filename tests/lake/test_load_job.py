@@ -7,13 +7,13 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from resources.deployment import LakeResource, SparkResource
 from tests.dumpling.exporter import TSO, Exporter
 from tests.mariadb_server import MariaDb
 from ticdc_assets.assets.load import load_job
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.log.loads import find_newest_load, read_loads
+from ticdc_assets.resources.deployment import LakeResource, SparkResource
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader
 

@@ -13,8 +13,6 @@ import pytest
 from msgspec.structs import replace as replace_struct
 from pyspark.sql import SparkSession
 
-from resources.load_source import open_database
-from resources.upstream import UpstreamDatabase
 from tests.lake.canal import FEED, change, placed, row, watermark
 from tests.lake.reading import read_lines
 from tests.lake.test_load import Killed, read_rows
@@ -30,6 +28,8 @@ from ticdc_assets.load.load import TableResult, load_tables
 from ticdc_assets.load.upstream_source import UpstreamSource
 from ticdc_assets.plan.load import Load
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.load_source import open_database
+from ticdc_assets.resources.upstream import UpstreamDatabase
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.small_tables import read_table

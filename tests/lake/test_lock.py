@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from resources.spark import describe_failure
 from tests.lock_waiter import LockWaiter
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources.spark import describe_failure
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.last_run import read_last_run
 from ticdc_assets.store.lock import is_lock_wanted, locked

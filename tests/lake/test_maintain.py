@@ -10,7 +10,6 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from resources.catalog import read_ingested_offsets
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
 from tests.lake.reading import read_with_spark
 from ticdc_assets.errors import ConfigError
@@ -21,6 +20,7 @@ from ticdc_assets.lake.apply.table_features import DELETION_VECTORS
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.catalog import read_ingested_offsets
 from ticdc_assets.store.contracts import LAYOUT
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader

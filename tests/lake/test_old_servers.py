@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from resources.storage import open_sink_folder
 from tests.lake.reading import read_lines
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.lake.advance import FolderSource, advance
+from ticdc_assets.resources.storage import open_sink_folder
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.views.asof import as_of
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from resources.load_source import open_export
 from tests.dumpling.exporter import TSO, Exporter, ExportOptions
 from tests.lake.canal import FEED, ddl, placed, row, watermark
 from tests.lake.test_load import GONE
@@ -17,6 +16,7 @@ from ticdc_assets.lake.log.verifications import Results, TableVerification, Verd
 from ticdc_assets.lake.quarantine import list_faults
 from ticdc_assets.load.load import load_tables
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.load_source import open_export
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.ledger import build_ledger

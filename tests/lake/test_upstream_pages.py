@@ -8,11 +8,11 @@ from itertools import chain
 
 import pytest
 
-from resources.upstream import UpstreamDatabase
 from tests.lake.upstream_copy import read_schema
 from tests.mariadb_server import MariaDb
 from ticdc_assets.load import upstream_pages
 from ticdc_assets.load.upstream_pages import PageReader
+from ticdc_assets.resources.upstream import UpstreamDatabase
 from ticdc_assets.upstream.snapshot import Reader, Row
 
 PAGE = 7

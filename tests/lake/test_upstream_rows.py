@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 import pytest
 from msgspec.structs import replace
 
-from resources.upstream import UpstreamDatabase
 from tests.lake.fake_tidb import FakeTidb
 from tests.lake.test_verify_types import ALL_TYPES, FILLED, ROWS
 from tests.lake.upstream_copy import FEED, Image, read_images, read_schema
@@ -24,6 +23,7 @@ from ticdc_assets.lake.events.large_rows import (
     OTHER_COLUMNS,
     LargeRows,
 )
+from ticdc_assets.resources.upstream import UpstreamDatabase
 from ticdc_assets.schema.types.row import RowReader
 from ticdc_assets.upstream.snapshot import RowsUnreadable
 from ticdc_assets.upstream.sql import quote

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from resources.upstream import UpstreamDatabase
 from tests.mariadb_server import MariaDb
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import TableSchema
@@ -23,6 +22,7 @@ from ticdc_assets.lake.log.schema_history import write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.log.verifications import TableVerification
 from ticdc_assets.plan.state import Incarnation, State
+from ticdc_assets.resources.upstream import UpstreamDatabase
 from ticdc_assets.rows.columns import list_delta_columns, list_stored_columns
 from ticdc_assets.rows.images import ImageReader, Images
 from ticdc_assets.rows.stored import Stored

@@ -13,7 +13,6 @@ from zlib import crc32
 import msgspec
 import pytest
 
-from resources.storage import open_claim_check_folder
 from tests.golden import datasets, find_folder, meta, open_lines, released_datasets, storage_tree
 from tests.plan.engine import Engine
 from tests.reference.golden_feeds import (
@@ -41,6 +40,7 @@ from tests.truth import truth
 from tests.usual import usual
 from ticdc_assets.events import Event, Watermark
 from ticdc_assets.reference.row_lines import encode_rows
+from ticdc_assets.resources.storage import open_claim_check_folder
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 # Of each workload those that differ most; the others with `-m all_golden`.

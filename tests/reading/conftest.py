@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from resources.reading import open_source
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.demo import Simulation, SimulationOptions, encode_truth, prepare
 from ticdc_assets.lake.advance import advance
+from ticdc_assets.resources.reading import open_source
 from ticdc_assets.store.lake import Lake, LakeSession
 
 

@@ -9,8 +9,6 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from resources.dump import read_dump
-from resources.storage import open_claim_check_folder
 from tests.golden import find_folder, meta, open_lines, storage_tree
 from tests.truth import Name, TrueTable, truth
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
@@ -18,6 +16,8 @@ from ticdc_assets.events import Quarantined, TableSchema
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.reference.row_lines import encode_rows
+from ticdc_assets.resources.dump import read_dump
+from ticdc_assets.resources.storage import open_claim_check_folder
 from ticdc_assets.schema.types.mysql_type import parse_type
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 

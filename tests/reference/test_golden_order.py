@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from msgspec import json
 
-from resources.storage import open_claim_check_folder
 from tests.golden import find_folder, meta, open_lines, records, storage_tree
 from tests.reference.arriving import SEEDS, cut, delivered, earlier, said
 from tests.reference.golden_feeds import feed_of
@@ -18,6 +17,7 @@ from tests.truth import truth
 from ticdc_assets.events import Event, TopicPosition
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.reference.row_lines import encode_rows
+from ticdc_assets.resources.storage import open_claim_check_folder
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 # Rows of every table; None for a paused one.

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from resources import class_archive, jars
-from resources.java import find_java
 from tests.resources.programs import executable
+from ticdc_assets.resources import class_archive, jars
+from ticdc_assets.resources.java import find_java
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -19,9 +19,9 @@ PROJECT = Path(__file__).resolve().parents[2]
 SESSION = """
 import sys
 from pathlib import Path
-from resources import class_archive
-from resources.spark import get_session
-from resources.spark_settings import LITTLE_WORK
+from ticdc_assets.resources import class_archive
+from ticdc_assets.resources.spark import get_session
+from ticdc_assets.resources.spark_settings import LITTLE_WORK
 class_archive.FOLDER = Path(sys.argv[1])
 log = {name: f"{value} -Xlog:class+load:file={sys.argv[2]}" for name, value in LITTLE_WORK.items()}
 spark = get_session(master="local[1]", settings=log)

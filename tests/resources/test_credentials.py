@@ -16,10 +16,10 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from resources import storage
-from resources.storage import open_sink_folder
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources import storage
+from ticdc_assets.resources.storage import open_sink_folder
 from ticdc_assets.safe_text import redact
 
 ROLE = """<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult>

@@ -4,8 +4,8 @@ import dagster as dg
 import pytest
 from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
-from resources import deployment, shared_session
-from resources.deployment import SparkResource, lost_server_errors
+from ticdc_assets.resources import deployment, shared_session
+from ticdc_assets.resources.deployment import SparkResource, lost_server_errors
 
 
 @dg.op

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resources import dump
-from resources.dump import read_dump
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import FilePosition, Quarantined
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources import dump
+from ticdc_assets.resources.dump import read_dump
 
 BYTES = st.none() | st.binary(max_size=40)
 RECORDS = st.lists(

@@ -14,8 +14,6 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from resources.kafka import read_topics
-from resources.storage import open_claim_check_folder
 from tests.golden import datasets, meta
 from tests.kafka_broker import Broker
 from tests.reference.golden_feeds import UNUSABLE, allowed, feed_of, messages
@@ -23,6 +21,8 @@ from tests.reference.test_golden_replay import compare_with_truth
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.reference.replay import ModelReplay
+from ticdc_assets.resources.kafka import read_topics
+from ticdc_assets.resources.storage import open_claim_check_folder
 from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.reading import read_topic_events
 

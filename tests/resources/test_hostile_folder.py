@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from resources.source import read_checkpoint
-from resources.storage import Folder
 from tests.resources.test_storage import declared, write_tree
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.cli.source import read_events
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import FilePosition, Quarantined
+from ticdc_assets.resources.source import read_checkpoint
+from ticdc_assets.resources.storage import Folder
 
 DATA = "db/t/470608603860172800/CDC00000000000000000001.csv"
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from resources.finding import Finding
-from resources.folder_sample import find_sample
-from resources.inspect_source import inspect_source
-from resources.storage import open_sink_folder
 from tests.cli.inputs import FOLDER, canal_row, canal_watermark, dump_of, unpacked
 from tests.golden import datasets, released_datasets
 from ticdc_assets.changefeed import changefeed_from_uri, load_changefeeds
+from ticdc_assets.resources.finding import Finding
+from ticdc_assets.resources.folder_sample import find_sample
+from ticdc_assets.resources.inspect_source import inspect_source
+from ticdc_assets.resources.storage import open_sink_folder
 
 FOLDERS = [name for name in (*datasets(), *released_datasets()) if "/storage-" in name]
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from resources.inspect_upstream import inspect_upstream
-from resources.upstream import UpstreamDatabase
 from tests.made_lake import schema, write_tables
 from tests.mariadb_server import MariaDb
 from tests.servers import HOST
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.changefeed.upstream import Upstream
+from ticdc_assets.resources.inspect_upstream import inspect_upstream
+from ticdc_assets.resources.upstream import UpstreamDatabase
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.upstream.snapshot import Row, RowsUnreadable
 

@@ -2,7 +2,7 @@
 
 import signal
 
-from resources.interrupt import keep_interrupt_handler
+from ticdc_assets.resources.interrupt import keep_interrupt_handler
 
 
 def test_a_handler_installed_meanwhile_is_replaced_by_the_one_before() -> None:

@@ -9,11 +9,11 @@ import pytest
 from delta import configure_spark_with_delta_pip
 from pyspark.sql import SparkSession
 
-from resources import jars
-from resources.spark import get_session
-from resources.spark_settings import choose_settings
 from tests.resources.programs import executable
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources import jars
+from ticdc_assets.resources.spark import get_session
+from ticdc_assets.resources.spark_settings import choose_settings
 
 
 def digest(content: str) -> str:
@@ -52,11 +52,11 @@ def test_a_session_loads_what_its_lake_needs_and_the_lock_lists(folder: Path) ->
 @pytest.mark.parametrize(
     ("lake", "lacking", "command"),
     [
-        ("/lake", "a_delta-1.jar", "make setup`, or `python -m resources.jars`"),
-        ("s3a://b/lake", "b_aws-2-shaded.jar", "make setup STORE=s3`, or `python -m .*jars s3`"),
-        ("s3://b/lake", "b_aws-2-shaded.jar", "make setup STORE=s3`"),
-        ("abfss://b@a/lake", "c_azure-3.jar", "make setup STORE=azure`"),
-        ("gs://b/lake", "d_gcs-4.jar", "make setup STORE=gcs`"),
+        ("/lake", "a_delta-1.jar", "ticdc-assets setup`"),
+        ("s3a://b/lake", "b_aws-2-shaded.jar", "ticdc-assets setup s3`"),
+        ("s3://b/lake", "b_aws-2-shaded.jar", "ticdc-assets setup s3`"),
+        ("abfss://b@a/lake", "c_azure-3.jar", "ticdc-assets setup azure`"),
+        ("gs://b/lake", "d_gcs-4.jar", "ticdc-assets setup gcs`"),
     ],
 )
 def test_a_missing_or_altered_jar_is_an_error_that_says_how_to_get_it(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from resources.java import java_home, make_quiet_home
 from tests.resources.programs import executable
+from ticdc_assets.resources.java import java_home, make_quiet_home
 
 ECHO = 'for word; do printf "%s\\n" "$word"; done\n'
 

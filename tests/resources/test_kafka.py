@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 import pytest
 from confluent_kafka import Producer
 
-from resources.kafka import read_topics
 from tests.kafka_broker import Broker
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.changefeed.entry import Start
 from ticdc_assets.errors import ConfigError, LostRecords
 from ticdc_assets.events import Quarantined
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.kafka import read_topics
 from ticdc_assets.stream.offsets import ReadOffsets
 
 _COMPACTED = {

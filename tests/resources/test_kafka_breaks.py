@@ -11,8 +11,6 @@ import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka import Message as Record
 
-from resources import kafka
-from resources.kafka import Brokers, read_topics, require_topics
 from tests.kafka_broker import Broker
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.changefeed.client_settings import ClientSettings
@@ -20,6 +18,8 @@ from ticdc_assets.changefeed.sink_uri import Options
 from ticdc_assets.errors import ConfigError, LostRecords
 from ticdc_assets.events import Quarantined
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources import kafka
+from ticdc_assets.resources.kafka import Brokers, read_topics, require_topics
 from ticdc_assets.stream.offsets import ReadOffsets
 
 # The client fetches little ahead, so that it has to ask the broker again while it is read.

@@ -14,13 +14,13 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from resources import kafka
-from resources.kafka import read_topics, require_topics
 from tests.kafka_broker import PASSWORD, Broker
 from tests.resources.test_kafka import made
 from tests.servers import HOST, free_port
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri, load_changefeeds
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources import kafka
+from ticdc_assets.resources.kafka import read_topics, require_topics
 from ticdc_assets.safe_text import redact
 from ticdc_assets.stream.offsets import ReadOffsets
 

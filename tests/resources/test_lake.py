@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from resources.lake import get_lake_root, make_absolute
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources.lake import get_lake_root, make_absolute
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.writer import LakeWriter

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from deltalake import write_deltalake
 
-from resources import new_input
-from resources.new_input import may_have_input
 from tests.lake.canal import ddl, placed, row, watermark
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import LostRecords
 from ticdc_assets.events import FilePosition, Quarantined
 from ticdc_assets.lake.raw import ingest_folder
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources import new_input
+from ticdc_assets.resources.new_input import may_have_input
 from ticdc_assets.store.arrow import make_table
 from ticdc_assets.store.contracts import CONTRACTS, RAW_FILES
 from ticdc_assets.store.lake import Lake

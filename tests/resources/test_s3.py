@@ -7,10 +7,10 @@ import pytest
 from botocore.stub import Stubber
 from dagster_aws.s3 import S3Resource
 
-from resources.s3 import make_s3_reader, make_s3_resource
-from resources.source import read_checkpoint
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources.s3 import make_s3_reader, make_s3_resource
+from ticdc_assets.resources.source import read_checkpoint
 
 FEED = changefeed_from_uri("s3://bucket/a/b?protocol=csv&endpoint=http://127.0.0.1:9&region=x")
 

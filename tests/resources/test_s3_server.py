@@ -13,13 +13,6 @@ import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 from pyiceberg.table import StaticTable
 
-from resources.catalog import read_catalog, read_last_row
-from resources.folder_sample import find_sample
-from resources.inspect_source import inspect_source
-from resources.lake import get_lake_root
-from resources.load_source import open_export
-from resources.source import read_checkpoint
-from resources.storage import open_sink_folder
 from tests.dumpling import exporter as dumpling
 from tests.golden import GOLDEN, storage_tree
 from tests.lake.addresses import LIFE, read_addresses, send
@@ -39,6 +32,13 @@ from ticdc_assets.lake.iceberg.published import remove_old_iceberg
 from ticdc_assets.naming import identifier
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.reading import open_lake
+from ticdc_assets.resources.catalog import read_catalog, read_last_row
+from ticdc_assets.resources.folder_sample import find_sample
+from ticdc_assets.resources.inspect_source import inspect_source
+from ticdc_assets.resources.lake import get_lake_root
+from ticdc_assets.resources.load_source import open_export
+from ticdc_assets.resources.source import read_checkpoint
+from ticdc_assets.resources.storage import open_sink_folder
 from ticdc_assets.store.delta_log import count_rows
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader

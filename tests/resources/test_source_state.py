@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from resources import kafka, topic_tail
-from resources.patience import PatientCaller
-from resources.source_state import read_lake_states, read_source_states
 from tests.cli.inputs import canal_row, canal_watermark
 from tests.kafka_broker import PASSWORD, Broker
 from tests.servers import HOST, free_port
@@ -20,6 +17,9 @@ from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso import compose
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources import kafka, topic_tail
+from ticdc_assets.resources.patience import PatientCaller
+from ticdc_assets.resources.source_state import read_lake_states, read_source_states
 from ticdc_assets.store.arrow import arrow_schema
 from ticdc_assets.store.contracts import EVENTS, RAW_FILES
 from ticdc_assets.store.lake import Lake

@@ -12,13 +12,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from resources import jars
-from resources.java import find_java
-from resources.spark import get_session
-from resources.spark_settings import MEMORY, choose_settings
 from tests.resources.programs import executable
 from tests.servers import SHORT_LIVED_JVM, cluster, connect_server, free_port
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources import jars
+from ticdc_assets.resources.java import find_java
+from ticdc_assets.resources.spark import get_session
+from ticdc_assets.resources.spark_settings import MEMORY, choose_settings
 
 PROJECT = Path(__file__).resolve().parents[2]
 MARKED = "any_spark and not soak and not all_golden and not all_cases"
@@ -85,8 +85,8 @@ def test_a_missing_connect_server_is_an_error_at_once_without_its_token() -> Non
 
 LOCAL = """
 import os, stat, sys, tempfile
-from resources.spark import get_session
-from resources.spark_settings import LITTLE_WORK
+from ticdc_assets.resources.spark import get_session
+from ticdc_assets.resources.spark_settings import LITTLE_WORK
 from ticdc_assets.store.work_size import FEW_ROWS
 lake = os.path.abspath("lake")
 spark = get_session(lake, master="local[2]", settings=LITTLE_WORK | FEW_ROWS)
@@ -145,7 +145,7 @@ def test_a_local_session_is_in_utc_strict_quiet_private_and_leaves_no_files(tmp_
 
 
 WITHOUT_DELTA = """
-from resources.spark import get_session
+from ticdc_assets.resources.spark import get_session
 from ticdc_assets.errors import ConfigError
 try:
     get_session("lake")

@@ -11,7 +11,7 @@ from zipimport import zipimporter
 
 import pytest
 
-from resources import spark_worker
+from ticdc_assets.resources import spark_worker
 
 
 @pytest.fixture

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from resources import storage
-from resources.storage import (
+from tests.golden import GOLDEN, storage_tree
+from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.events import FilePosition, Quarantined, RowChange, Watermark
+from ticdc_assets.resources import storage
+from ticdc_assets.resources.storage import (
     Folder,
     open_claim_check_folder,
     open_export_folder,
     open_sink_folder,
 )
-from tests.golden import GOLDEN, storage_tree
-from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
-from ticdc_assets.errors import ConfigError
-from ticdc_assets.events import FilePosition, Quarantined, RowChange, Watermark
 from ticdc_assets.stream.reading import read_folder_events
 
 DATASET = "types/storage-csv-full"

@@ -8,12 +8,12 @@ from typing import Any
 import pymysql
 import pytest
 
-from resources.upstream import UpstreamDatabase, find_upstream
 from tests.mariadb_server import PASSWORD, MariaDb
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources.upstream import UpstreamDatabase, find_upstream
 from ticdc_assets.upstream.snapshot import (
     Pace,
     RowsUnreadable,

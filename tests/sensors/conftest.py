@@ -9,9 +9,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from resources.dagster_settings import WEBHOOK
 from tests.sensors.world import World
 from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.resources.dagster_settings import WEBHOOK
 from ticdc_assets.sensors import alert
 
 

@@ -6,13 +6,13 @@ from typing import Literal
 import dagster as dg
 import pytest
 
-from resources.dagster_settings import WEBHOOK, read_webhook
 from tests.assets.scripted import Runs
 from tests.hostile_names import NAMES
 from tests.usual import usual
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.definitions import defs
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources.dagster_settings import WEBHOOK, read_webhook
 from ticdc_assets.safe_text import escape_control
 from ticdc_assets.sensors.alert import (
     alert_on_checks,

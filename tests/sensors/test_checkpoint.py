@@ -6,11 +6,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from resources.dagster_settings import read_poll_interval
 from tests.sensors.world import T1, T2, T3, World, job
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources.dagster_settings import read_poll_interval
 from ticdc_assets.sensors import checkpoint
 from ticdc_assets.sensors.checkpoint import CHECKPOINT_TAG, checkpoint_sensor
 from ticdc_assets.store.arrow import arrow_schema, make_table

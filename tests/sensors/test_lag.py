@@ -10,13 +10,13 @@ from types import SimpleNamespace
 import dagster as dg
 import pytest
 
-from resources.dagster_settings import WEBHOOK
-from resources.deployment import LakeResource
-from resources.max_lag import MAX_LAG
 from tests.made_lake import write_snapshot
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso import compose
+from ticdc_assets.resources.dagster_settings import WEBHOOK
+from ticdc_assets.resources.deployment import LakeResource
+from ticdc_assets.resources.max_lag import MAX_LAG
 from ticdc_assets.sensors import lag
 from ticdc_assets.sensors.lag import lag_sensors
 from ticdc_assets.store.lake import Lake

@@ -9,8 +9,6 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from resources.deployment import LakeResource
-from resources.kafka import Brokers
 from tests.kafka_broker import Broker
 from tests.lake.canal import row, watermark
 from tests.made_lake import write_snapshot
@@ -19,6 +17,8 @@ from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events.tso import compose
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.deployment import LakeResource
+from ticdc_assets.resources.kafka import Brokers
 from ticdc_assets.sensors.checkpoint import CHECKPOINT_TAG, checkpoint_sensor
 from ticdc_assets.store.arrow import make_table
 from ticdc_assets.store.contracts import CONTRACTS
@@ -151,7 +151,7 @@ def test_watermarks_alone_request_no_run_until_something_else_comes(
 def test_a_broker_that_is_down_skips_the_tick_and_says_so(
     tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resources.kafka.PATIENCE", 1.0)
+    monkeypatch.setattr("ticdc_assets.resources.kafka.PATIENCE", 1.0)
     place = f"{HOST}:{free_port()}"
     result = tick(changefeed_from_uri(f"kafka://{place}/t?protocol=simple"), tmp_path, instance)
     assert isinstance(result, dg.SkipReason)

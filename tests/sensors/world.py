@@ -5,10 +5,10 @@ from pathlib import Path
 
 import dagster as dg
 
-from resources.deployment import LakeResource
 from tests.made_lake import write_snapshot
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.resources.deployment import LakeResource
 from ticdc_assets.sensors.checkpoint import CHECKPOINT_TAG, checkpoint_sensor
 from ticdc_assets.store.lake import Lake
 

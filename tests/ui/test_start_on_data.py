@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from resources.catalog import read_catalog
 from tests.cli.test_mending import dump
 from tests.dev_loop import PROJECT
 from tests.lake.canal import change, watermark
 from tests.mariadb_server import MariaDb
 from tests.servers import free_port
 from tests.ui.browser import Page, browser, wait_until_up
+from ticdc_assets.resources.catalog import read_catalog
 from ticdc_assets.store.lake import Lake
 
 # Seconds to wait for a run: each starts Spark.

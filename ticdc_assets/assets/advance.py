@@ -7,11 +7,6 @@ from typing import Any
 
 import dagster as dg
 
-from resources.catalog import read_catalog, read_rows_after
-from resources.deployment import LakeResource, SparkResource, lost_server_errors
-from resources.previews import read_preview_rows
-from resources.reading import open_source
-from resources.spark import describe_session
 from ticdc_assets import naming
 from ticdc_assets.assets import metadata, specs
 from ticdc_assets.assets.check_results import evaluate_run_checks, leave_out_repeated
@@ -23,6 +18,11 @@ from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.naming import identifier, layer_asset_key, output_name, table_asset_key
 from ticdc_assets.plan.waits import describe_waits
+from ticdc_assets.resources.catalog import read_catalog, read_rows_after
+from ticdc_assets.resources.deployment import LakeResource, SparkResource, lost_server_errors
+from ticdc_assets.resources.previews import read_preview_rows
+from ticdc_assets.resources.reading import open_source
+from ticdc_assets.resources.spark import describe_session
 from ticdc_assets.run import (
     AdvanceReport,
     LastReport,

@@ -10,9 +10,6 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from resources.deployment import LakeResource, SparkResource, lost_server_errors
-from resources.load_source import open_database, open_export
-from resources.upstream import find_upstream
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.dumpling.dialect import Dialect, find_zone
 from ticdc_assets.errors import ConfigError, MalformedMessage
@@ -20,6 +17,9 @@ from ticdc_assets.events.tso_text import parse_tso
 from ticdc_assets.load.load import LoadProgress, TableResult, load_tables, require_loadable
 from ticdc_assets.load.source import LoadSource
 from ticdc_assets.naming import identifier
+from ticdc_assets.resources.deployment import LakeResource, SparkResource, lost_server_errors
+from ticdc_assets.resources.load_source import open_database, open_export
+from ticdc_assets.resources.upstream import find_upstream
 from ticdc_assets.safe_text import quote_given, redacted_errors
 
 # The UI shows at most this many tables; those that need somebody come first.

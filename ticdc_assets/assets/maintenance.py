@@ -2,13 +2,13 @@
 
 import dagster as dg
 
-from resources.catalogs import update_catalogs
-from resources.deployment import LakeResource, SparkResource, lost_server_errors
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.maintain import check_days, maintain
 from ticdc_assets.naming import identifier
+from ticdc_assets.resources.catalogs import update_catalogs
+from ticdc_assets.resources.deployment import LakeResource, SparkResource, lost_server_errors
 from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.store.lock import locked
 from ticdc_assets.store.reader import LakeReader

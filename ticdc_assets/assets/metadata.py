@@ -7,7 +7,6 @@ from typing import Any
 
 import dagster as dg
 
-from resources.catalog import count_files
 from ticdc_assets import naming
 from ticdc_assets.assets.markdown import code, code_block, format_preview
 from ticdc_assets.assets.specs import (
@@ -24,6 +23,7 @@ from ticdc_assets.lake.log.catalog import (
     SchemaVersionEntry,
     TableChange,
 )
+from ticdc_assets.resources.catalog import count_files
 from ticdc_assets.rows.columns import INEXACT
 from ticdc_assets.run import AdvanceReport, LastReport, RunReport
 from ticdc_assets.safe_text import escape_markdown

@@ -8,15 +8,15 @@ import time
 
 import dagster as dg
 
-from resources.catalog import read_catalog, read_rows_after
-from resources.deployment import LakeResource, SparkResource, lost_server_errors
-from resources.previews import read_preview_rows
 from ticdc_assets.assets.advance import FEED_TAG, table_keys
 from ticdc_assets.assets.check_results import evaluate_run_checks
 from ticdc_assets.assets.materialize import DagsterEvents, GraphAssets, Materializer
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import SnapshotRange
 from ticdc_assets.naming import identifier
+from ticdc_assets.resources.catalog import read_catalog, read_rows_after
+from ticdc_assets.resources.deployment import LakeResource, SparkResource, lost_server_errors
+from ticdc_assets.resources.previews import read_preview_rows
 from ticdc_assets.run import RunReport, find_tables, rebuild_tables
 from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.store.lock import locked

@@ -5,7 +5,6 @@ from typing import Any
 
 import dagster as dg
 
-from resources.dagster_settings import read_owners
 from ticdc_assets import naming
 from ticdc_assets.assets.markdown import code
 from ticdc_assets.changefeed import Changefeed
@@ -17,6 +16,7 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
 from ticdc_assets.naming import layer_asset_key, table_asset_key
 from ticdc_assets.plan.layout import choose_layout
+from ticdc_assets.resources.dagster_settings import read_owners
 from ticdc_assets.rows.columns import (
     COMMIT_TS,
     INEXACT,

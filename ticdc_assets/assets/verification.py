@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import dagster as dg
 from pydantic import Field
 
-from resources.catalog import read_catalog
-from resources.deployment import LakeResource, SparkResource, lost_server_errors
-from resources.previews import read_preview_rows
-from resources.upstream import find_upstream
 from ticdc_assets.assets.check_results import note_failure
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks.equality import make_equality_evaluation
 from ticdc_assets.naming import identifier
+from ticdc_assets.resources.catalog import read_catalog
+from ticdc_assets.resources.deployment import LakeResource, SparkResource, lost_server_errors
+from ticdc_assets.resources.previews import read_preview_rows
+from ticdc_assets.resources.upstream import find_upstream
 from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.verify.verify import Environment, verify

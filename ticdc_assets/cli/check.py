@@ -5,9 +5,15 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from resources.finding import Finding, Subject, blame, note
-from resources.inspect_catalogs import inspect_catalogs
-from resources.inspect_machine import (
+from ticdc_assets.changefeed import Changefeed, find_changefeeds_file
+from ticdc_assets.changefeed.faults import read_declarations
+from ticdc_assets.cli.output import print_records
+from ticdc_assets.cli.patience import PATIENCE, end_command
+from ticdc_assets.cli.source import NOT_DECLARED, find_changefeed
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources.finding import Finding, Subject, blame, note
+from ticdc_assets.resources.inspect_catalogs import inspect_catalogs
+from ticdc_assets.resources.inspect_machine import (
     inspect_jars,
     inspect_java,
     inspect_lake,
@@ -15,16 +21,10 @@ from resources.inspect_machine import (
     inspect_settings,
     inspect_spark,
 )
-from resources.inspect_source import inspect_claim_checks, inspect_source
-from resources.inspect_upstream import inspect_upstream
-from resources.lake import get_lake_root
-from resources.patience import PatientCaller
-from ticdc_assets.changefeed import Changefeed, find_changefeeds_file
-from ticdc_assets.changefeed.faults import read_declarations
-from ticdc_assets.cli.output import print_records
-from ticdc_assets.cli.patience import PATIENCE, end_command
-from ticdc_assets.cli.source import NOT_DECLARED, find_changefeed
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources.inspect_source import inspect_claim_checks, inspect_source
+from ticdc_assets.resources.inspect_upstream import inspect_upstream
+from ticdc_assets.resources.lake import get_lake_root
+from ticdc_assets.resources.patience import PatientCaller
 
 _DECLARE = "docs/settings.md has every setting"
 _ANSWER = "find out why it does not answer: its host, the network, a mounted folder"

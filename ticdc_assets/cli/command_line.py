@@ -21,10 +21,11 @@ from ticdc_assets.cli.option_values import (
     parse_tsos,
 )
 from ticdc_assets.cli.output import warn
-from ticdc_assets.cli.parser import Parser, ShowVersion
+from ticdc_assets.cli.parser import Parser, ShowVersion, find_bytes_that_are_not_utf8
 from ticdc_assets.cli.simulation_options import add_simulations
 from ticdc_assets.cli.upstream_options import add_load_options, add_verify_options
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.extras import describe_missing
 from ticdc_assets.safe_text import redact, redacted_errors, remember_secrets_in
 
 
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for argument in given:
         remember_secrets_in(argument)
     options = make_parser().parse_args(given)
-    if wrong := _find_bytes_that_are_not_utf8(given):
+    if wrong := find_bytes_that_are_not_utf8(given):
         warn(f"ticdc-assets: {wrong} is not UTF-8: rename what it names, or correct it")
         return 2
     try:
@@ -45,6 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except ConfigError as error:
         warn(f"ticdc-assets: {error}")
+        return 2
+    except ImportError as error:
+        missing = describe_missing(error)
+        if missing is None:
+            raise
+        warn(f"ticdc-assets: {options.command}: {missing}")
         return 2
     except BrokenPipeError:
         # The program that reads the output, such as head or less, has ended.
@@ -69,22 +76,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _find_bytes_that_are_not_utf8(arguments: Sequence[str]) -> str | None:
-    """Name what is not UTF-8 among arguments and settings: no Delta log could hold it."""
-    for number, argument in enumerate(arguments, 1):
-        if not _is_utf8(argument):
-            return f"argument {number} of the command line"
-    settings = (name for name in os.environ if name.startswith("TICDC_"))
-    return next((name for name in settings if not _is_utf8(os.environ[name])), None)
-
-
-def _is_utf8(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
-
-
 def _describe_spark_failure(error: Exception) -> str | None:
     """Describe a failure of Spark; None for another error, or if Spark's log is switched on."""
-    from resources.spark import LOG, describe_failure
+    if "pyspark" not in sys.modules:
+        return None
+    from ticdc_assets.resources.spark import LOG, describe_failure
 
     return None if os.environ.get(LOG) else describe_failure(error)
 
@@ -120,6 +116,14 @@ def _add_reading(commands: "argparse._SubParsersAction[Parser]") -> None:
         "--table", metavar="DB.TABLE", type=parse_table, help="print this table's rows"
     )
     _add_out(output)
+    setup = _add_command(commands, "setup", "setup", "download what Spark needs")
+    setup.add_argument(
+        "store",
+        metavar="STORE",
+        nargs="?",
+        choices=("s3", "azure", "gcs"),
+        help="the object store that a lake is in: s3, azure or gcs (default: none)",
+    )
     tso = _add_command(commands, "tso", "tso", "convert TSOs to times, and times to TSOs")
     tso.add_argument("tsos", metavar="TSO", nargs="+", type=parse_tso, help=texts.TSO_FORMS)
 

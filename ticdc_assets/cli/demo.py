@@ -11,10 +11,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from resources.lake import make_absolute
-from resources.reading import open_source
-from resources.spark import get_session
-from resources.spark_settings import LITTLE_WORK
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.output import say
@@ -24,6 +20,10 @@ from ticdc_assets.cli.show import format_tables, make_table
 from ticdc_assets.demo import Simulation, SimulationOptions, encode_truth, prepare
 from ticdc_assets.lake.advance import AdvanceResult, advance
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.resources.lake import make_absolute
+from ticdc_assets.resources.reading import open_source
+from ticdc_assets.resources.spark import get_session
+from ticdc_assets.resources.spark_settings import LITTLE_WORK
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.lock import locked
 from ticdc_assets.store.reader import LakeReader

@@ -14,17 +14,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from resources.dump import read_dump
-from resources.kafka_broker import choose_settings, prepare_broker
-from resources.kafka_producer import Producer
-from resources.lake import LAKE, make_absolute
-from resources.spark_server import FOLDER, find_free_port
-from resources.spark_settings import MASTER
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.output import say, warn
 from ticdc_assets.demo import TOPIC, Simulation, SimulationOptions, prepare
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.dump import read_dump
+from ticdc_assets.resources.kafka_broker import choose_settings, prepare_broker
+from ticdc_assets.resources.kafka_producer import Producer
+from ticdc_assets.resources.lake import LAKE, make_absolute
+from ticdc_assets.resources.spark_server import FOLDER, find_free_port
+from ticdc_assets.resources.spark_settings import MASTER
 
 # Enough for years.
 _TRANSACTIONS = 1 << 30

@@ -4,9 +4,6 @@ import argparse
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from resources.catalogs import update_catalogs
-from resources.reading import open_lake as open_lake_session
-from resources.reading import open_source
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.output import print_records, say, warn
@@ -31,6 +28,9 @@ from ticdc_assets.lake.maintain import maintain as maintain_lake
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.plan.state import DdlName, Incarnation
 from ticdc_assets.plan.waits import describe_waits
+from ticdc_assets.resources.catalogs import update_catalogs
+from ticdc_assets.resources.reading import open_lake as open_lake_session
+from ticdc_assets.resources.reading import open_source
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.lock import locked
 from ticdc_assets.store.reader import LakeReader

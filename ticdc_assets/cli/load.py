@@ -6,8 +6,6 @@ from contextlib import AbstractContextManager, nullcontext
 
 from msgspec.structs import replace
 
-from resources.load_source import open_database, open_export
-from resources.upstream import find_upstream
 from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.lake import open_lake
 from ticdc_assets.cli.output import print_records, say, warn
@@ -18,6 +16,8 @@ from ticdc_assets.dumpling.dialect import Dialect, find_zone, make_dialect
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.load.load import LoadProgress, TableResult, load_tables, require_loadable
 from ticdc_assets.load.source import LoadSource
+from ticdc_assets.resources.load_source import open_database, open_export
+from ticdc_assets.resources.upstream import find_upstream
 from ticdc_assets.safe_text import escape_control
 
 _SIGNS = {r"\r\n": "\r\n", r"\n": "\n", r"\t": "\t"}

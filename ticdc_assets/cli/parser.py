@@ -4,6 +4,7 @@ A secret can be anywhere in a wrong command line, so what may hold one is not qu
 """
 
 import argparse
+import os
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -117,3 +118,16 @@ def _name_unknown(arguments: Sequence[str]) -> str:
             named.append("…" if follows_option else quote_given(word))
         follows_option = option is not None
     return " ".join(named)
+
+
+def find_bytes_that_are_not_utf8(arguments: Sequence[str]) -> str | None:
+    """Name what is not UTF-8 among arguments and settings: no Delta log could hold it."""
+    for number, argument in enumerate(arguments, 1):
+        if not _is_utf8(argument):
+            return f"argument {number} of the command line"
+    settings = (name for name in os.environ if name.startswith("TICDC_"))
+    return next((name for name in settings if not _is_utf8(os.environ[name])), None)
+
+
+def _is_utf8(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from resources.patience import PatientCaller
+from ticdc_assets.resources.patience import PatientCaller
 
 # In seconds.
 PATIENCE = 20.0

@@ -11,10 +11,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from resources.finding import Finding as Finding
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.lake.log.verifications import Verdict
 from ticdc_assets.plan.state import ShownStatus
+from ticdc_assets.resources.finding import Finding as Finding
 from ticdc_assets.store.last_run import RunCommand, RunResult
 from ticdc_assets.views.status import ChangefeedState
 

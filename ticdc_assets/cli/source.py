@@ -5,9 +5,6 @@ import hashlib
 from collections.abc import Iterator
 from itertools import chain
 
-from resources.lake import get_lake_root
-from resources.source import read_records, require_folder
-from resources.storage import open_claim_check_folder
 from ticdc_assets.changefeed import (
     Changefeed,
     changefeed_from_uri,
@@ -17,6 +14,9 @@ from ticdc_assets.changefeed import (
 from ticdc_assets.changefeed.sink_uri import nearest
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event
+from ticdc_assets.resources.lake import get_lake_root
+from ticdc_assets.resources.source import read_records, require_folder
+from ticdc_assets.resources.storage import open_claim_check_folder
 from ticdc_assets.safe_text import join_for_shell, quote_given
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader

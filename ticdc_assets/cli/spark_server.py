@@ -12,8 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
-from resources.lake import get_lake_root
-from resources.spark_server import (
+from ticdc_assets.cli.output import say, warn
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources.lake import get_lake_root
+from ticdc_assets.resources.spark_server import (
     FOLDER,
     START_TIMEOUT,
     TOKEN,
@@ -22,9 +24,7 @@ from resources.spark_server import (
     server_lock,
     withdraw,
 )
-from resources.spark_settings import MASTER, choose_java_home, choose_settings
-from ticdc_assets.cli.output import say, warn
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources.spark_settings import MASTER, choose_java_home, choose_settings
 
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _LOCAL = "local[*]"
@@ -136,7 +136,7 @@ def _warm_up(folder: Path) -> None:
     # A failure matters to nobody: if the server is at fault, the next run says so.
     with suppress(subprocess.TimeoutExpired):
         subprocess.run(
-            [sys.executable, "-m", "resources.exercise"],
+            [sys.executable, "-m", "ticdc_assets.resources.exercise"],
             env=environment | {FOLDER: str(folder)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

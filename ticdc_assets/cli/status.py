@@ -6,16 +6,16 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from resources.catalogs import read_catalog_problems
-from resources.lake import get_lake_root
-from resources.max_lag import read_max_lag
-from resources.patience import PatientCaller
-from resources.source_state import read_lake_states, read_source_states
 from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.output import print_records, warn
 from ticdc_assets.cli.patience import PATIENCE, end_command
 from ticdc_assets.cli.source import find_changefeeds, format_command
 from ticdc_assets.events.duration import format_seconds
+from ticdc_assets.resources.catalogs import read_catalog_problems
+from ticdc_assets.resources.lake import get_lake_root
+from ticdc_assets.resources.max_lag import read_max_lag
+from ticdc_assets.resources.patience import PatientCaller
+from ticdc_assets.resources.source_state import read_lake_states, read_source_states
 from ticdc_assets.store.last_run import LastRun
 from ticdc_assets.views.status import LakeState, SourceState, judge
 

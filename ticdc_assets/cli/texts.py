@@ -48,6 +48,11 @@ Run the reference model over the whole output of a changefeed and print a table 
 Rows are JSON lines {column: text or null}: texts as MySQL prints them, binary values as lower-case
 hexadecimal, TIMESTAMP in UTC.  Virtual generated columns are left out: TiCDC never sends them.
 """,
+    "setup": """\
+Download the jars of Delta, and those that a lake in an object store needs, into the folder that
+TICDC_SPARK_JARS names or the one in this Python environment; each is compared with its SHA-256.
+Then archive the classes that a Spark session loads (200 MB): sessions start in half the time.
+""",
     "tso": """\
 Print each TSO with its time, and each time with its TSO.  A time is what it is to TiDB in AS OF
 TIMESTAMP: its milliseconds, with a counter of 0.  It is written as 2026-03-14T09:26:53.589Z, with

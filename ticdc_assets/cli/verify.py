@@ -3,8 +3,6 @@
 import argparse
 from collections.abc import Iterator, Sequence
 
-from resources.previews import read_preview_rows
-from resources.upstream import find_upstream
 from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.lake import open_lake
 from ticdc_assets.cli.output import print_records, say, warn
@@ -12,6 +10,8 @@ from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.source import find_changefeed, open_reader
 from ticdc_assets.cli.upstream_options import read_limits
 from ticdc_assets.lake.log.verifications import TableVerification
+from ticdc_assets.resources.previews import read_preview_rows
+from ticdc_assets.resources.upstream import find_upstream
 from ticdc_assets.safe_text import escape_control
 from ticdc_assets.verify.verify import Environment
 from ticdc_assets.verify.verify import verify as verify_tables

@@ -9,7 +9,6 @@ from typing import Any, SupportsIndex
 
 from pyarrow import fs
 
-from resources.lake import make_absolute
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.sink_uri import nearest
 from ticdc_assets.errors import ConfigError
@@ -21,6 +20,7 @@ from ticdc_assets.lake.log.snapshot import list_valid_snapshots
 from ticdc_assets.reading.faults import naming_parameters
 from ticdc_assets.reading.moment import Dated
 from ticdc_assets.reading.table import PinnedTable
+from ticdc_assets.resources.lake import make_absolute
 from ticdc_assets.safe_text import quote_given
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeNotFound, LakeReader, open_folder

@@ -12,11 +12,11 @@ once, and `WATERMARK_SECONDS` pass before the next one.
 import time
 from collections.abc import Callable
 
-from resources.dagster_settings import read_poll_interval
-from resources.new_input import may_have_input
-from resources.source import read_checkpoint, read_topic_ends
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.log.catalog import LakeCatalog
+from ticdc_assets.resources.dagster_settings import read_poll_interval
+from ticdc_assets.resources.new_input import may_have_input
+from ticdc_assets.resources.source import read_checkpoint, read_topic_ends
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.lock import is_lock_wanted
 

@@ -5,8 +5,6 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from resources.catalog import read_catalog
-from resources.catalogs import update_catalogs
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import (
     AdvanceResult,
@@ -19,6 +17,8 @@ from ticdc_assets.lake.advance import (
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.plan.replay import ReplayRequest
+from ticdc_assets.resources.catalog import read_catalog
+from ticdc_assets.resources.catalogs import update_catalogs
 from ticdc_assets.run.budget import RunBudget
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.views.names import LakeNames

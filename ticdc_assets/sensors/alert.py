@@ -16,9 +16,9 @@ from http import HTTPStatus
 
 import dagster as dg
 
-from resources.dagster_settings import read_webhook
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.assets.check_results import FIRST_FAILED
+from ticdc_assets.resources.dagster_settings import read_webhook
 from ticdc_assets.safe_text import escape_chat, redact, unescape_markdown
 
 _MAX_LINES = 20

@@ -22,16 +22,6 @@ from typing import Any
 
 import dagster as dg
 
-from resources.catalog import read_ingested_offsets, read_last_row
-from resources.dagster_settings import WATERMARK_SECONDS, read_poll_interval
-from resources.deployment import LakeResource
-from resources.new_input import may_have_input
-from resources.source import (
-    explain_no_data,
-    get_dump_size,
-    read_checkpoint,
-    read_topic_ends,
-)
 from ticdc_assets import naming
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.assets.metadata import resolved_ts_metadata
@@ -40,6 +30,16 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.applied_row import AppliedRow
 from ticdc_assets.lake.log.loads import find_newest_load
+from ticdc_assets.resources.catalog import read_ingested_offsets, read_last_row
+from ticdc_assets.resources.dagster_settings import WATERMARK_SECONDS, read_poll_interval
+from ticdc_assets.resources.deployment import LakeResource
+from ticdc_assets.resources.new_input import may_have_input
+from ticdc_assets.resources.source import (
+    explain_no_data,
+    get_dump_size,
+    read_checkpoint,
+    read_topic_ends,
+)
 from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader
@@ -88,7 +88,7 @@ def source_resources(feed: Changefeed) -> dict[str, object]:
     """Return the S3 client that reads a changefeed's source, by resource key, if it needs one."""
     if feed.scheme != "s3":
         return {}
-    from resources.s3 import make_s3_resource
+    from ticdc_assets.resources.s3 import make_s3_resource
 
     client = make_s3_resource(feed)
     return {} if client is None else {f"s3_{naming.identifier(feed.id)}": client}
@@ -114,7 +114,7 @@ def checkpoint_sensor(feed: Changefeed, job: Any) -> dg.SensorDefinition:
         lake: LakeResource = context.resources.lake
         read_file = None
         if client_key is not None:
-            from resources.s3 import make_s3_reader
+            from ticdc_assets.resources.s3 import make_s3_reader
 
             read_file = make_s3_reader(feed, getattr(context.resources, client_key))
         with redacted_errors():

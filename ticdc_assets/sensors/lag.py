@@ -11,14 +11,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import dagster as dg
 import msgspec
 
-from resources.dagster_settings import read_webhook
-from resources.deployment import LakeResource
-from resources.max_lag import read_max_lag
-from resources.patience import PatientCaller
-from resources.source_state import has_watermarks, read_lake_states, read_source_states
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events.duration import format_seconds
 from ticdc_assets.naming import identifier
+from ticdc_assets.resources.dagster_settings import read_webhook
+from ticdc_assets.resources.deployment import LakeResource
+from ticdc_assets.resources.max_lag import read_max_lag
+from ticdc_assets.resources.patience import PatientCaller
+from ticdc_assets.resources.source_state import has_watermarks, read_lake_states, read_source_states
 from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.sensors.alert import alert_sensors, format_line, join_lines, post
 from ticdc_assets.sensors.new_tables import RELOAD

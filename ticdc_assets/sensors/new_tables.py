@@ -13,11 +13,11 @@ import dagster as dg
 # Dagster has no public name for where the process that evaluates a sensor was reached.
 from dagster._core.remote_origin import GrpcServerCodeLocationOrigin
 
-from resources.catalog import read_catalog
-from resources.dagster_settings import read_poll_interval
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
+from ticdc_assets.resources.catalog import read_catalog
+from ticdc_assets.resources.dagster_settings import read_poll_interval
 from ticdc_assets.safe_text import escape_control
 from ticdc_assets.store.lake import Lake
 

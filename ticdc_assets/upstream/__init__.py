@@ -1,4 +1,4 @@
 """The database upstream: what its connections do, the SQL of its servers, and table definitions.
 
-`resources.upstream` opens the connections; nothing here does.
+`ticdc_assets.resources.upstream` opens the connections; nothing here does.
 """

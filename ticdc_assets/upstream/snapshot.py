@@ -1,4 +1,4 @@
-"""The database upstream at one moment, on connections that `resources.upstream` opens."""
+"""The database upstream at one moment, on connections of `ticdc_assets.resources.upstream`."""
 
 import queue
 import threading

@@ -1,6 +1,6 @@
 """The catalog of a lake as values: its tables, and what a run changed.
 
-Nothing here reads the lake: `resources.catalog` does, without Spark.
+Nothing here reads the lake: `ticdc_assets.resources.catalog` does, without Spark.
 """
 
 from collections import defaultdict

@@ -16,10 +16,10 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from resources import jars
-from resources.class_archive import choose_archive_options
-from resources.java import find_java, make_quiet_home
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources import jars
+from ticdc_assets.resources.class_archive import choose_archive_options
+from ticdc_assets.resources.java import find_java, make_quiet_home
 
 MASTER = "TICDC_SPARK_MASTER"
 MEMORY = "TICDC_SPARK_MEMORY"
@@ -152,7 +152,7 @@ def _choose_driver_settings(master: str) -> dict[str, str]:
         # Recording the Python call site takes a quarter of the time that building a plan takes.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Of a cluster's Python, too: it has this package.
-        "spark.python.daemon.module": "resources.spark_worker",
+        "spark.python.daemon.module": "ticdc_assets.resources.spark_worker",
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": _locate_file("fairscheduler.xml"),
         "spark.driver.memory": read_memory() or f"{_choose_memory() >> 20}m",

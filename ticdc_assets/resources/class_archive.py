@@ -1,8 +1,8 @@
 """The class-data archive: classes of Spark and Delta, parsed and verified, which Java only maps.
 
-`python -m resources.class_archive` makes it in this Python environment, for the Java and the jars
-that a session has here.  The file's name is a digest of both, so that a session never opens an
-archive of others; Java compares the jars again.  Without an archive a session only starts slower.
+`ticdc-assets setup` makes it in this Python environment, for the Java and the jars that a session
+has here.  The file's name is a digest of both, so that a session never opens an archive of others;
+Java compares the jars again.  Without an archive a session only starts slower.
 """
 
 import hashlib
@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from resources import jars
-from resources.java import find_java
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources import jars
+from ticdc_assets.resources.java import find_java
 
 # Not beside jars that TICDC_SPARK_JARS names: the lock does not cover an archive.
 FOLDER = Path(sys.prefix) / "spark-classes"
@@ -25,8 +24,8 @@ FOLDER = Path(sys.prefix) / "spark-classes"
 # A session's start and one statement of each kind that a run needs.
 _TRAINING = """
 import sys
-from resources.exercise import exercise
-from resources.spark import get_session
+from ticdc_assets.resources.exercise import exercise
+from ticdc_assets.resources.spark import get_session
 
 spark = get_session(master="local[1]", settings={
     "spark.driver.extraJavaOptions": sys.argv[1],
@@ -83,16 +82,3 @@ def make_archive() -> Path | None:
             former.unlink()
         made.replace(archive)
     return archive
-
-
-def main() -> None:
-    """Make the archive of this environment."""
-    try:
-        archive = make_archive()
-    except ConfigError as error:
-        sys.exit(str(error))
-    print(archive or "this Java makes no class-data archive; sessions start without one")
-
-
-if __name__ == "__main__":
-    main()

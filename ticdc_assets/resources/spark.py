@@ -22,11 +22,12 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from resources import jars, shared_session
-from resources.interrupt import keep_interrupt_handler
-from resources.java import java_home
-from resources.spark_server import FOLDER
-from resources.spark_settings import (
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources import jars, shared_session
+from ticdc_assets.resources.interrupt import keep_interrupt_handler
+from ticdc_assets.resources.java import java_home
+from ticdc_assets.resources.spark_server import FOLDER
+from ticdc_assets.resources.spark_settings import (
     DELTA_SETTINGS,
     MASTER,
     PARQUET_SETTINGS,
@@ -36,7 +37,6 @@ from resources.spark_settings import (
     reach_server,
     require_master,
 )
-from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import remember_secrets_in
 
 LOG = "TICDC_SPARK_LOG"

@@ -22,7 +22,11 @@ from confluent_kafka import (
 from confluent_kafka import Message as Record
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from resources.kafka_client import (
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.errors import LOST, ConfigError, LostRecords
+from ticdc_assets.events import FilePosition, Quarantined
+from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.kafka_client import (
     FATAL,
     PATIENCE,
     UNANSWERED,
@@ -30,10 +34,6 @@ from resources.kafka_client import (
     explain_topic_error,
     make_client,
 )
-from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import LOST, ConfigError, LostRecords
-from ticdc_assets.events import FilePosition, Quarantined
-from ticdc_assets.protocols.message import Message
 from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.routing import list_topics
 from ticdc_assets.stream.topic_ranges import (

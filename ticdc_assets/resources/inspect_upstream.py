@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from resources.finding import Finding, blame, note
-from resources.upstream import UpstreamDatabase, find_upstream
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso import compose
+from ticdc_assets.resources.finding import Finding, blame, note
+from ticdc_assets.resources.upstream import UpstreamDatabase, find_upstream
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader

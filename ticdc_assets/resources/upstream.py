@@ -17,10 +17,10 @@ import pymysql
 from pymysql.cursors import SSCursor
 from pymysql.err import InterfaceError, MySQLError
 
-from resources.reference import read_reference
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources.reference import read_reference
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.upstream.snapshot import (
     Pace,

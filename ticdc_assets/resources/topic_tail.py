@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from resources.kafka import Brokers, read_ranges
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Event, Watermark
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.kafka import Brokers, read_ranges
 from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.reading import read_topic_events
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker, WatermarkState

@@ -1,6 +1,6 @@
 """Run one statement of each kind that a run needs, so that Java has loaded and compiled their code.
 
-`python -m resources.exercise` does so in the session that a run would have.
+`python -m ticdc_assets.resources.exercise` does so in the session that a run would have.
 """
 
 import tempfile
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from resources.spark import close_session, get_session
+from ticdc_assets.resources.spark import close_session, get_session
 from ticdc_assets.store.work_size import FEW_ROWS
 
 

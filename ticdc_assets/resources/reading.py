@@ -1,15 +1,18 @@
 """Open a changefeed's output for the lake's stages, and the lake itself."""
 
 from functools import partial
+from typing import TYPE_CHECKING
 
-from resources.lake import get_lake_root
-from resources.source import open_claim_checks, read_records, require_readable
-from resources.spark import get_session
-from resources.storage import open_sink_folder
-from resources.upstream import find_upstream
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.advance import FolderSource, RecordSource, Source
+from ticdc_assets.resources.lake import get_lake_root
+from ticdc_assets.resources.source import open_claim_checks, read_records, require_readable
+from ticdc_assets.resources.storage import open_sink_folder
+from ticdc_assets.resources.upstream import find_upstream
 from ticdc_assets.store.lake import Lake, LakeSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def open_source(feed: Changefeed, *, accept_gaps: bool = False) -> Source:
@@ -30,3 +33,10 @@ def open_lake(feed: Changefeed, root: str | None = None) -> LakeSession:
     """Open the lake of a changefeed, by default at TICDC_LAKE or `./lake`."""
     location = Lake(get_lake_root(root), feed.id)
     return LakeSession(partial(get_session, location.root), location, feed)
+
+
+def get_session(root: str) -> "SparkSession":
+    """Return the Spark session of this process; who only reads a lake has not installed Spark."""
+    from ticdc_assets.resources import spark
+
+    return spark.get_session(root)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from resources.spark_server import (
+from ticdc_assets.resources.spark_server import (
     TOKEN,
     ClientSession,
     find_server,

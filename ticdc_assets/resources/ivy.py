@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from resources.java import find_java
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources.java import find_java
 
 # What Delta and the stores' clients depend on and Spark already ships.
 _EXCLUDES = (

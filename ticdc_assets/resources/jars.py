@@ -1,9 +1,9 @@
 """The jars that a session loads beside Spark's own: Delta's, and those of a lake's object store.
 
-`jars.lock` lists them with their SHA-256.  `python -m resources.jars [STORE]` downloads Delta's
-jars, and those of one store, into the folder that TICDC_SPARK_JARS names or the one in this Python
+`jars.lock` lists them with their SHA-256.  `ticdc-assets setup [STORE]` downloads Delta's jars, and
+those of one store, into the folder that TICDC_SPARK_JARS names or the one in this Python
 environment.  A session downloads nothing, and loads no jar that differs from the lock.  The lock
-also lists servers for tests, a Kafka broker and a catalog: `python -m resources.jars kafka-broker`.
+also lists servers for tests, a Kafka broker and a catalog: this module downloads these.
 """
 
 import argparse
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from resources.ivy import download_jars
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources.ivy import download_jars
 
 _SPARK_LINE = ".".join(version("pyspark").split(".")[:2])
 # The coordinate that `delta.configure_spark_with_delta_pip` builds, without importing Spark.
@@ -150,9 +150,9 @@ def _get_folder() -> Path:
 
 
 def _advise(part: str | None) -> str:
-    stated = f" STORE={part}" if part else ""
-    argument = f" {part}" if part else ""
-    return f"`make setup{stated}`, or `python -m resources.jars{argument}`, downloads it"
+    if part in SERVERS:
+        return f"`python -m ticdc_assets.resources.jars {part}` downloads it"
+    return f"`ticdc-assets setup{f' {part}' if part else ''}` downloads it"
 
 
 def _is_genuine(path: Path, jar: Jar) -> bool:
@@ -164,23 +164,29 @@ def _hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def main() -> None:
-    """Download jars into the folder of this environment, or write the lock file."""
-    parser = argparse.ArgumentParser(prog="python -m resources.jars", description=__doc__)
-    parts = (*STORES, *SERVERS)
-    parser.add_argument("store", nargs="?", choices=parts, metavar="STORE", help=", ".join(parts))
-    parser.add_argument("--lock", action="store_true", help="write resources/jars.lock instead")
-    options = parser.parse_args()
+def describe_download(part: str | None) -> str:
+    """Download the jars of a part of the lock into the folder of this environment; say what was."""
     folder = _get_folder()
+    wanted = read_server_lock(part) if part in SERVERS else read_lock(part)
+    fetched = fetch_jars(folder, wanted)
+    return f"{folder}: {'downloaded ' + ', '.join(fetched) if fetched else 'up to date'}"
+
+
+def main() -> None:
+    """Download the jars of a server that tests run, or write the lock file."""
+    parser = argparse.ArgumentParser(prog="python -m ticdc_assets.resources.jars")
+    parser.add_argument("server", nargs="?", choices=SERVERS, metavar="SERVER")
+    parser.add_argument("--lock", action="store_true", help=f"write {LOCK.name} instead")
+    options = parser.parse_args()
     try:
         if options.lock:
             LOCK.write_text(lock_jars(), encoding="utf-8")
-            return
-        read = read_server_lock if options.store in SERVERS else read_lock
-        fetched = fetch_jars(folder, read(options.store))
+        elif options.server is None:
+            parser.error("name a server, or --lock")
+        else:
+            print(describe_download(options.server))
     except ConfigError as error:
         sys.exit(str(error))
-    print(f"{folder}: {'downloaded ' + ', '.join(fetched) if fetched else 'up to date'}")
 
 
 if __name__ == "__main__":

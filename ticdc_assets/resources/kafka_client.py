@@ -12,9 +12,9 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from resources.reference import read_reference
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources.reference import read_reference
 from ticdc_assets.safe_text import escape_control, redact, remember_secret
 
 # Seconds until a broker that does not answer is an error.

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from resources.catalogs import open_catalog
-from resources.finding import Finding, blame, note
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.catalog import CatalogSettings, GlueCatalog, IcebergRestCatalog
 from ticdc_assets.errors import CatalogError, ConfigError
+from ticdc_assets.resources.catalogs import open_catalog
+from ticdc_assets.resources.finding import Finding, blame, note
 
 _FIX = (
     "let this user read and change databases and tables in it (docs/settings.md, Catalogs);"

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
-from resources.storage import open_export_folder
-from resources.upstream import UpstreamDatabase
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.sink_uri import Options, parse_sink_uri
 from ticdc_assets.dumpling.dialect import Dialect
@@ -14,6 +12,8 @@ from ticdc_assets.dumpling.export import list_export
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.load.export_source import ExportSource
 from ticdc_assets.load.upstream_source import UpstreamSource, open_upstream_source
+from ticdc_assets.resources.storage import open_export_folder
+from ticdc_assets.resources.upstream import UpstreamDatabase
 
 _SETTING = "DIR"
 

@@ -9,14 +9,13 @@ from contextlib import closing
 
 import pyarrow.compute as pc
 
-from resources.catalog import read_last_ingest
-from resources.kafka import read_topics
-from resources.storage import open_sink_folder
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event, Quarantined, TopicPosition, Watermark
 from ticdc_assets.lake.raw.ingest_folder import may_have_new_files
 from ticdc_assets.protocols.registry import make_topic_decoder
+from ticdc_assets.resources.catalog import read_last_ingest
+from ticdc_assets.resources.storage import open_sink_folder
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.offsets import ReadOffsets
@@ -61,6 +60,9 @@ def _read_new_events(feed: Changefeed, lake: Lake) -> Iterator[Event]:
     ingested = read_last_ingest(lake)
     known = ReadOffsets(ingested.get("offsets"), ingested.get("topics"))
     decoder = make_topic_decoder(feed)
+    # Who reads folders has not installed Kafka's client.
+    from ticdc_assets.resources.kafka import read_topics
+
     with closing(read_topics(feed, known)) as records:
         for count, record in enumerate(records):
             if isinstance(record, Quarantined):

@@ -1,16 +1,18 @@
-"""Check that a changefeed's output exists, and read how far it has got."""
+"""Check that a changefeed's output exists, and read how far it has got.
+
+Kafka's client is imported for topics alone: who reads folders has not installed it.
+"""
 
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from resources.dump import read_dump
-from resources.kafka import Brokers, read_topics, require_topics
-from resources.storage import Folder, open_claim_check_folder, open_sink_folder
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import Quarantined
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.dump import read_dump
+from ticdc_assets.resources.storage import Folder, open_claim_check_folder, open_sink_folder
 from ticdc_assets.storage_sink.metadata import read_metadata
 from ticdc_assets.stream.offsets import ReadOffsets
 
@@ -32,6 +34,8 @@ def require_readable(feed: Changefeed) -> None:
         case "storage":
             require_folder(feed)
         case "kafka":
+            from ticdc_assets.resources.kafka import require_topics
+
             require_topics(feed)
 
 
@@ -40,6 +44,8 @@ def read_records(
 ) -> Iterable[Message | Quarantined]:
     """Read the topics of a changefeed on its brokers, from where it was read, or their dump."""
     if feed.transport == "kafka":
+        from ticdc_assets.resources.kafka import read_topics
+
         return read_topics(feed, known, accept_gaps=accept_gaps)
     return read_dump(Path(feed.location))
 
@@ -88,6 +94,8 @@ def explain_no_data(
 
 def read_topic_ends(feed: Changefeed) -> dict[str, int]:
     """Return the offset after the newest record of every partition, by `topic-partition`."""
+    from ticdc_assets.resources.kafka import Brokers
+
     return {
         f"{name}-{number}": ends.end
         for name, topic in Brokers(feed).read_ends().items()

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from resources.patience import PatientCaller
 from ticdc_assets.catalogs import Catalog, read_registration, record_failure, register_tables
 from ticdc_assets.catalogs.calls import limited_calls, require_time
 from ticdc_assets.changefeed import Changefeed
@@ -23,6 +22,7 @@ from ticdc_assets.changefeed.catalog import (
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.iceberg.published import read_iceberg_problems
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.resources.patience import PatientCaller
 from ticdc_assets.safe_text import describe_error, is_secret_name, remember_secret
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader

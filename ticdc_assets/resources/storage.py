@@ -16,11 +16,17 @@ from typing import Any, BinaryIO
 
 from pyarrow import ArrowException, NativeFile, fs
 
-from resources.credentials import fetch_google_token, read_aws_profile
-from resources.local_files import FileEntry, list_directory, list_files, open_file, read_file
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import FilePosition, Quarantined
+from ticdc_assets.resources.credentials import fetch_google_token, read_aws_profile
+from ticdc_assets.resources.local_files import (
+    FileEntry,
+    list_directory,
+    list_files,
+    open_file,
+    read_file,
+)
 from ticdc_assets.safe_text import describe_error
 
 # Where TiCDC looks for an Azure account's credentials if the sink URI has none.

@@ -6,16 +6,15 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from resources.catalog import read_ingested_offsets
-from resources.dagster_settings import WATERMARK_SECONDS
-from resources.patience import PatientCaller
-from resources.source import explain_no_data, read_checkpoint
-from resources.storage import open_sink_folder
-from resources.topic_tail import read_tail
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso import physical_ms
 from ticdc_assets.protocols.registry import get_ordering
+from ticdc_assets.resources.catalog import read_ingested_offsets
+from ticdc_assets.resources.dagster_settings import WATERMARK_SECONDS
+from ticdc_assets.resources.patience import PatientCaller
+from ticdc_assets.resources.source import explain_no_data, read_checkpoint
+from ticdc_assets.resources.storage import open_sink_folder
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.views.status import LakeState, SourceState, read_lake_state
 
@@ -84,12 +83,15 @@ def _read(feed: Changefeed, location: Lake, lake: LakeState, max_lag: float) -> 
     if not 0 < ahead <= _IDLE_SECONDS or max_lag >= _IDLE_SECONDS:
         return found
     # It imports Spark, and takes longer than all of the above.
-    from resources.new_input import may_have_input
+    from ticdc_assets.resources.new_input import may_have_input
 
     return replace(found, has_only_watermarks=not may_have_input(feed, location, ts))
 
 
 def _read_topics(feed: Changefeed, location: Lake, lake: LakeState) -> SourceState:
+    # Who reads folders has not installed Kafka's client.
+    from ticdc_assets.resources.topic_tail import read_tail
+
     tail = read_tail(feed)
     ends = {f"{name}-{number}": place.end for (name, number), place in tail.partitions.items()}
     if not any(ends.values()):

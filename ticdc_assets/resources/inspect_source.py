@@ -5,13 +5,6 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from resources.dump import read_dump
-from resources.finding import Finding, blame, note
-from resources.folder_sample import find_sample
-from resources.kafka import Brokers
-from resources.source import read_checkpoint, read_records, require_folder
-from resources.storage import open_claim_check_folder
-from resources.topic_tail import read_tail
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError, MissingPayload
 from ticdc_assets.events import (
@@ -23,6 +16,11 @@ from ticdc_assets.events import (
     RowChange,
 )
 from ticdc_assets.events.tso import to_datetime
+from ticdc_assets.resources.dump import read_dump
+from ticdc_assets.resources.finding import Finding, blame, note
+from ticdc_assets.resources.folder_sample import find_sample
+from ticdc_assets.resources.source import read_checkpoint, read_records, require_folder
+from ticdc_assets.resources.storage import open_claim_check_folder
 from ticdc_assets.stream.folder_files import is_named_like_data
 from ticdc_assets.stream.limits import describe_limits
 from ticdc_assets.stream.offsets import ReadOffsets
@@ -86,6 +84,10 @@ def _inspect_stream(feed: Changefeed, seen: Collection[Ordering]) -> list[Findin
 
 
 def _read_topics(feed: Changefeed) -> _Sample:
+    # Who reads folders has not installed Kafka's client.
+    from ticdc_assets.resources.kafka import Brokers
+    from ticdc_assets.resources.topic_tail import read_tail
+
     brokers = Brokers(feed)
     brokers.find_starts(brokers.read_ends())
     tail = read_tail(feed)

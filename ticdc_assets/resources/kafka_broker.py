@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from resources import jars
-from resources.java import find_java
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources import jars
+from ticdc_assets.resources.java import find_java
 
 _CLUSTER = "dGljZGMtYXNzZXRzLXRyaWFs"
 _SETTINGS = "broker.properties"

@@ -9,21 +9,21 @@ from secrets import token_hex
 
 from deltalake.exceptions import DeltaError
 
-from resources.dagster_settings import read_owners, read_poll_interval, read_webhook
-from resources.finding import Finding, blame, note
-from resources.java import find_java
-from resources.lake import LAKE
-from resources.max_lag import read_max_lag
-from resources.previews import read_preview_rows
-from resources.spark_settings import (
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.resources.dagster_settings import read_owners, read_poll_interval, read_webhook
+from ticdc_assets.resources.finding import Finding, blame, note
+from ticdc_assets.resources.java import find_java
+from ticdc_assets.resources.lake import LAKE
+from ticdc_assets.resources.max_lag import read_max_lag
+from ticdc_assets.resources.previews import read_preview_rows
+from ticdc_assets.resources.spark_settings import (
     MASTER,
     choose_jars,
     reach_server,
     read_memory,
     require_master,
 )
-from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import describe_error, remember_secrets_in
 from ticdc_assets.store.contracts import CONTRACTS, LATER_CONTRACTS
 from ticdc_assets.store.json_files import write_json_file

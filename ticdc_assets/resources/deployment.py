@@ -13,9 +13,9 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 from pyspark.sql import SparkSession
 
-from resources.lake import get_lake_root
-from resources.spark import LOST_SERVER, close_session, get_session, has_lost_server
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.resources.lake import get_lake_root
+from ticdc_assets.resources.spark import LOST_SERVER, close_session, get_session, has_lost_server
 from ticdc_assets.store.lake import Lake, LakeSession
 
 

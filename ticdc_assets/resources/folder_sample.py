@@ -5,8 +5,8 @@ A folder may hold millions of files, so its directories are listed one by one, a
 
 from collections.abc import Iterable
 
-from resources.local_files import FileEntry
-from resources.storage import Folder
+from ticdc_assets.resources.local_files import FileEntry
+from ticdc_assets.resources.storage import Folder
 from ticdc_assets.stream.folder_files import is_named_like_data, is_named_like_schema
 
 _MOST_DIRECTORIES = 50
