@@ -7,8 +7,10 @@ got since: a reader has to know them, and they are in nobody's way.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.store.delta_log import CLUSTERING, TableState, read_newest_state, read_state
 from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.lock import check_lock
 from ticdc_assets.store.log_actions import (
     add_file,
     describe_commit,
@@ -33,7 +35,7 @@ def restore(location: Lake, table: str, version: int, metadata: str | None = Non
     path = location.path(table)
     found = read_newest_state(reader, table)
     if found is None:
-        raise FileNotFoundError(f"{path}: there is no Delta log")
+        raise ConfigError("there is no Delta log", file=path)
     newest, now = found
     if newest == version:
         return newest
@@ -45,6 +47,8 @@ def restore(location: Lake, table: str, version: int, metadata: str | None = Non
     actions += [remove_file(file) for id, file in known.items() if id not in kept]
     actions += [add_file(file) for id, file in kept.items() if id not in known]
     content = b"\n".join(actions) + b"\n"
+    # Of another run that has taken the lock meanwhile, no commit may be replaced.
+    check_lock(location)
     with reader.explained(path):
         write_once(location, f"{path}/_delta_log", f"{newest + 1:020}.json", content)
     return newest + 1
