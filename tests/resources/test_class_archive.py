@@ -83,8 +83,8 @@ def test_java_starts_quietly_from_a_damaged_archive(
     assert f"-XX:SharedArchiveFile={archive}" in options
     class_path = os.pathsep.join([delta, str(SPARK_HOME / "jars" / "*")])
     # Java loads a class before it says that this is no program.
-    command = [find_java(), *options, f"-Xlog:class+load:file={log}", "-cp", class_path, DELTA_LOG]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [str(find_java()), *options, f"-Xlog:class+load:file={log}", "-cp", class_path]
+    done = subprocess.run([*command, DELTA_LOG], capture_output=True, text=True, check=False)
     assert done.stdout == ""
     assert done.stderr.startswith(f"Error: Main method not found in class {DELTA_LOG}")
     (source,) = list_sources(log)
