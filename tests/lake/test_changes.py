@@ -38,6 +38,7 @@ from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.stream.problem import Problem
 from ticdc_assets.views.changes import changes
 
+Update = Callable[[LakeSession], list[Problem]]
 WITH_HISTORY = dataclasses.replace(FEED, history=("shop.*",), changes=("shop.*",))
 
 WITH_D = "id int primary key, v int, s varchar(10), d int default 5"
@@ -61,11 +62,7 @@ STEPS: list[Step] = [
 
 
 def take(
-    lake: HistoryLake,
-    batch: int,
-    events: list[Event],
-    ts: int,
-    update: Callable[[LakeSession], list[Problem]] = update_histories,
+    lake: HistoryLake, batch: int, events: list[Event], ts: int, update: Update = update_histories
 ) -> None:
     """Apply a batch; update the histories."""
     lake.take(batch, events, ts)
@@ -214,7 +211,6 @@ class Killed(Exception):
 def test_a_killed_update_leaves_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_features, "LARGE_TABLE", 1 << 40)
     update = update_large_histories
     lake = HistoryLake(spark, tmp_path, [], WITH_HISTORY)
     steps: list[Step] = [
