@@ -97,6 +97,8 @@ def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     feed = load_changefeeds(simulation.changefeeds)["shop"]
     with pytest.MonkeyPatch.context() as patch, dg.DagsterInstance.ephemeral() as instance:
         patch.setattr(deployment, "get_session", lambda *_, **__: spark)
+        # A run waits so long for more input before it ends.
+        patch.setenv(POLL_INTERVAL, "1")
         yield Shop(simulation, iter(simulation), feed, str(folder / "lake"), instance)
 
 
@@ -246,7 +248,6 @@ def test_a_run_continues_with_its_source_and_reports_everything_even_if_it_fails
         return read_checkpoint(feed)
 
     monkeypatch.setattr(budget, "read_checkpoint", poll)
-    monkeypatch.setenv(POLL_INTERVAL, "1")
     before = read_catalog(lake)
     result = shop.run(fails=True)
     after = read_catalog(lake)
@@ -286,7 +287,6 @@ def test_a_run_continues_with_its_source_and_reports_everything_even_if_it_fails
 def test_what_a_run_did_not_report_or_check_the_next_one_does(
     shop: Shop, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(POLL_INTERVAL, "1")
     lake, checkpoints = Lake(shop.root, "shop"), dg.AssetKey(["shop", "checkpoints"])
     if not read_catalog(lake).tables:
         next(shop.steps)

@@ -73,7 +73,7 @@ def test_a_reader_by_name_sees_every_change_of_a_table_s_life(
 
 def test_a_reader_by_name_sees_a_life_of_twenty_tables(tmp_path: Path, glue: GlueServer) -> None:
     lake, life = open_lake(tmp_path), Life(2)
-    for _ in range(6):
+    for _ in range(4):
         contents = life.live()
         advance(lake, life.send())
         assert update(lake, glue) == []

@@ -40,7 +40,7 @@ def update(lake: LakeSession, catalog: Catalog) -> list[Problem]:
 def test_a_reader_by_name_sees_a_life_of_twenty_tables(tmp_path: Path, uri: str) -> None:
     lake, catalog, life = open_lake(tmp_path), open_at(uri, "twenty_"), Life(3)
     client = catalog._client
-    for _ in range(6):
+    for _ in range(4):
         contents = life.live()
         advance(lake, life.send())
         # Hive takes few names.

@@ -30,6 +30,7 @@ from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.restores import restore
 from ticdc_assets.store.sql import quote_identifier
 from ticdc_assets.stream.problem import CREATE_NOT_SENT
 
@@ -164,7 +165,7 @@ def test_a_corrupted_table_fails_its_checks(
             assert not isinstance(violations, NotEvaluated)
             assert [tuple(line.asDict().values()) for line in violations.collect()] == found[0]
     finally:
-        lake.session.spark.sql(f"RESTORE TABLE {path} TO VERSION AS OF {version}").collect()
+        restore(lake.session.location, f"current/{id}", version)
     assert found[0] == [("1", 2, 45)]
     assert found[1] == [(1, 1, 0, 2, 3)]
     assert found[2][0] == (2, "v string", "surplus int")

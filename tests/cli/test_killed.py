@@ -96,7 +96,7 @@ def test_a_snapshot_that_is_killed_anywhere_is_finished_by_the_next(
     assert code == 0
     (feed,) = load_changefeeds(shop.simulation.changefeeds).values()
     view = as_of(LakeSession(here, Lake(str(shop.root), feed.id), feed), ts)
-    assert read_exported(here, folder, "delta", view) == encode_truth(shop.simulation.truth(ts))
+    assert read_exported(folder, "delta", view) == encode_truth(shop.simulation.truth(ts))
 
 
 @pytest.mark.soak

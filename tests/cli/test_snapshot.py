@@ -4,16 +4,21 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tests.cli.conftest import Run, Shop
 from tests.lake.canal import FEED, change, placed, row, watermark
+from tests.lake.readers import READERS
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import encode_truth
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.resources import reading
+from ticdc_assets.rows.lines import format_blocks
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.views import export
 from ticdc_assets.views.asof import AsOfView, as_of
@@ -22,20 +27,29 @@ from ticdc_assets.views.large_tables import format_lines
 
 
 def read_exported(
-    spark: SparkSession, folder: Path, format: str, view: AsOfView
+    folder: Path, format: export.Format, view: AsOfView, spark: SparkSession | None = None
 ) -> dict[tuple[str, str], list[bytes]]:
-    """Return the rows of every table in a folder, as lines."""
+    """Return the rows of every table in a folder, as lines; with Spark if it is given."""
     listed: list[dict[str, Any]] = json.loads((folder / "tables.json").read_text())
     schemas = {(t.schema.database, t.schema.table): t.schema for t in view.tables()}
     found = {}
     for table in listed:
-        name = table["database"], table["table"]
-        files = "parquet" if format == "parquet" else "delta"
-        rows = spark.read.format(files).load(str(folder / table["path"]))
-        lines = list(format_lines(rows, schemas[name], by_key=False))
+        name, place = (table["database"], table["table"]), folder / table["path"]
+        if spark is not None:
+            rows = spark.read.format("delta").load(str(place))
+            lines = list(format_lines(rows, schemas[name], by_key=False))
+        else:
+            stored = pq.read_table(place) if format == "parquet" else _read_delta(place)
+            block = dict(zip(stored.column_names, stored.columns, strict=True))
+            (found_lines,) = format_blocks([block], schemas[name])
+            lines = sorted(found_lines)
         assert table["rows"] == len(lines)
         found[name] = lines
     return found
+
+
+def _read_delta(folder: Path) -> pa.Table:
+    return READERS["DuckDB 1.5"](str(folder), DeltaTable(folder).version())
 
 
 @pytest.mark.parametrize(("format", "between"), [("delta", False), ("parquet", True)])
@@ -45,7 +59,7 @@ def test_a_folder_has_every_table_as_it_was_and_spark_is_not_needed(
     here: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    format: str,
+    format: export.Format,
     between: bool,
 ) -> None:
     monkeypatch.setattr(reading, "get_session", lambda *_: pytest.fail("Spark starts"))
@@ -59,7 +73,7 @@ def test_a_folder_has_every_table_as_it_was_and_spark_is_not_needed(
     assert str(folder) in out.decode()
     (feed,) = load_changefeeds(shop.simulation.changefeeds).values()
     view = as_of(LakeSession(here, Lake(str(shop.root), feed.id), feed), ts)
-    assert read_exported(here, folder, format, view) == encode_truth(shop.simulation.truth(ts))
+    assert read_exported(folder, format, view) == encode_truth(shop.simulation.truth(ts))
     # What is there is not written again, and nothing else is overwritten.
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     assert run(*words)[0] == 0
@@ -86,11 +100,11 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize("format", ["delta", "parquet", "shallow"])
-def test_an_interrupted_snapshot_of_hostile_names_is_repeated(
-    spark: SparkSession, tmp_path: Path, format: export.Format
-) -> None:
-    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> LakeSession:
+    """Make a lake of tables with hostile names, which no test changes."""
+    root = tmp_path_factory.mktemp("hostile")
+    lake = LakeSession(spark, Lake(str(root / "lake"), FEED.id), FEED)
     wide = {"id": "1", "c,d": "[]", "a b": "x", "_inexact": "y", "at": "2024-01-01 10:00:00"}
     messages = [
         row("d/.", "t`é", 11, id="1"),
@@ -99,6 +113,13 @@ def test_an_interrupted_snapshot_of_hostile_names_is_repeated(
         watermark(20),
     ]
     advance(lake, RecordSource(lambda _: placed(messages)))
+    return lake
+
+
+@pytest.mark.parametrize("format", ["delta", "parquet", "shallow"])
+def test_an_interrupted_snapshot_of_hostile_names_is_repeated(
+    lake: LakeSession, spark: SparkSession, tmp_path: Path, format: export.Format
+) -> None:
     view = as_of(lake)
     assert len(view.tables()) == 3
     folder = tmp_path / "out"
@@ -123,7 +144,13 @@ def test_an_interrupted_snapshot_of_hostile_names_is_repeated(
     assert bool(list(folder.glob("*/*.parquet"))) is (format != "shallow")
     expected = {(t.schema.database, t.schema.table): list(view.lines(t)) for t in view.tables()}
     assert len(expected) == 3
-    assert read_exported(spark, folder, format, view) == expected
+    # What refers to the files of the lake is for Spark.
+    reader = spark if format == "shallow" else None
+    assert read_exported(folder, format, view, reader) == expected
+
+
+def test_every_table_of_hostile_names_has_a_frame(lake: LakeSession) -> None:
+    view = as_of(lake)
     assert {name: frame.count() for name, frame in view.frames().items()} == {
-        ".".join(name): len(lines) for name, lines in expected.items()
+        f"{t.schema.database}.{t.schema.table}": len(list(view.lines(t))) for t in view.tables()
     }

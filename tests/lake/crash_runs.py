@@ -15,7 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 
 from tests.servers import SHORT_LIVED_JVM
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
@@ -37,7 +39,6 @@ from ticdc_assets.resources.reading import open_source
 from ticdc_assets.resources.storage import open_sink_folder
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader
-from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.store.work_size import FEW_ROWS
 from ticdc_assets.views.asof import as_of
 from ticdc_assets.views.ledger import build_ledger
@@ -193,35 +194,37 @@ class Runs:
         assert not any(table.is_stopped for table in shown.tables())
         return shown.ts
 
-    def check_once(self, spark: SparkSession) -> None:
+    def check_once(self) -> None:
         """Check that the lake holds everything in the source exactly once."""
-        lake = self.open(spark)
-        raw, events, quarantine = (
-            read_table(lake, name) for name in ("raw", "events", "quarantine")
-        )
-        rows = events.where("kind = 'row'")
-        assert _find_repeated(rows, "source", "partition", "number", "index") == [], self.kills
-        assert _find_repeated(rows, "seq", "index") == [], self.kills
+        reader = LakeReader(self.location)
+        events, is_row = reader.open("events"), pc.field("kind") == "row"
+        places = ["source", "partition", "number", "index"]
+        assert _find_repeated(reader.read(events, places, is_row)) == [], self.kills
+        assert _find_repeated(reader.read(events, ["seq", "index"], is_row)) == [], self.kills
+        raw = reader.open("raw")
         if self.feed.transport == "storage":
-            files = raw.where("role = 'data'")
-            assert _find_repeated(files, "path") == [], self.kills
+            files = reader.read(raw, ["path"], pc.field("role") == "data")
+            assert _find_repeated(files) == [], self.kills
             there = {
                 p for p in open_sink_folder(self.feed).paths() if p.endswith((".csv", ".json"))
             }
-            data = {row["path"] for row in files.select("path").collect()}
+            data = {*files["path"].to_pylist()}
             assert data == {p for p in there if "/meta/" not in p and not p.endswith("metadata")}
-            assert _find_repeated(events.where("kind = 'file'"), "source") == [], self.kills
+            whole = reader.read(events, ["source"], pc.field("kind") == "file")
+            assert _find_repeated(whole) == [], self.kills
         else:
-            assert _find_repeated(raw, "topic", "partition", "offset") == [], self.kills
+            records = reader.read(raw, ["topic", "partition", "offset"])
+            assert _find_repeated(records) == [], self.kills
             is_dump = self.feed.transport == "dump"
             dumped = sum(1 for _ in read_dump(Path(self.feed.location))) if is_dump else self._sent
-            assert raw.count() == dumped
-        assert quarantine.count() == 0
+            assert len(records) == dumped
+        assert len(reader.read(reader.open("quarantine"), ["reason"])) == 0
 
     def check_applied(self, spark: SparkSession) -> None:
         """Check that snapshots follow one another, and that the last one matches the tables."""
         names = ("snapshot_id", "resolved_ts", "batch", "decoded_batch", "replayed_from")
-        lines = self.open(spark).read("applied").select(*names).orderBy("snapshot_id").collect()
+        reader = LakeReader(self.location)
+        lines = reader.read(reader.open("applied"), names).sort_by("snapshot_id").to_pylist()
         assert [line["snapshot_id"] for line in lines] == list(range(1, len(lines) + 1)), self.kills
         for name in ("resolved_ts", "batch", "decoded_batch"):
             values = [line[name] for line in lines]
@@ -234,7 +237,7 @@ class Runs:
         for incarnation in live:
             table = CurrentTable(self.open(spark), incarnation)
             assert table.version == applied.versions[incarnation], self.kills
-        done = build_ledger(LakeReader(self.open(spark).location), applied)
+        done = build_ledger(reader, applied)
         assert done.adds_up, (done, self.kills)
 
 
@@ -253,5 +256,6 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
     time.sleep(0.3)
 
 
-def _find_repeated(rows: DataFrame, *names: str) -> list[object]:
-    return rows.groupBy(*names).count().where("count > 1").collect()
+def _find_repeated(rows: pa.Table) -> list[object]:
+    counts = rows.group_by(rows.column_names).aggregate([([], "count_all")])
+    return list(counts.filter(pc.greater(counts["count_all"], 1)).to_pylist())

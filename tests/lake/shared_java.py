@@ -20,10 +20,14 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from ticdc_assets.resources.spark import get_session
+from ticdc_assets.resources.spark_settings import LITTLE_WORK
 from ticdc_assets.store.work_size import FEW_ROWS
 
-# Plans are many and rows are few: every sort takes a page of memory, of 64 MiB by default.
-_SETTINGS = FEW_ROWS | {
+# Plans are many and rows are few: every sort takes a page of memory, of 64 MiB by default; and
+# hardly any code runs as often as optimizing it takes to pay off.
+_SETTINGS = {
+    **FEW_ROWS,
+    **LITTLE_WORK,
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "4g",
     "spark.buffer.pageSize": "1m",

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -35,8 +35,10 @@ from ticdc_assets.lake.history.update import update_histories
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.rows.table_rows import read_columns
 from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.stream.problem import Problem
 from ticdc_assets.views.changes import changes
 
+Update = Callable[[LakeSession], list[Problem]]
 WITH_HISTORY = dataclasses.replace(FEED, history=("shop.*",), changes=("shop.*",))
 
 WITH_D = "id int primary key, v int, s varchar(10), d int default 5"
@@ -59,12 +61,21 @@ STEPS: list[Step] = [
 ]
 
 
-def take(lake: HistoryLake, batch: int, events: list[Event], ts: int) -> None:
+def take(
+    lake: HistoryLake, batch: int, events: list[Event], ts: int, update: Update = update_histories
+) -> None:
     """Apply a batch; update the histories."""
     lake.take(batch, events, ts)
     done = apply(lake.lake, read_last_snapshot(lake.lake), DecodedBatches(batch, batch))
     assert (done.resolved_ts, done.problems, done.quarantined) == (ts, [], 0)
-    assert update_histories(lake.lake) == []
+    assert update(lake.lake) == []
+
+
+def update_large_histories(lake: LakeSession) -> list[Problem]:
+    """Update the histories with Spark, as those of large tables; other tables stay small."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_features, "LARGE_TABLE", -1)
+        return update_histories(lake)
 
 
 def find_incarnation(lake: HistoryLake, created_ts: int) -> str:
@@ -200,7 +211,7 @@ class Killed(Exception):
 def test_a_killed_update_leaves_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_features, "LARGE_TABLE", -1)
+    update = update_large_histories
     lake = HistoryLake(spark, tmp_path, [], WITH_HISTORY)
     steps: list[Step] = [
         Ddl("CREATE TABLE `t` (id int primary key, v int)", "t"),
@@ -213,7 +224,7 @@ def test_a_killed_update_leaves_nothing(
         put("t", id=4, v=4, w=44),
     ]
     *events, late = Teller("canal").tell(steps)
-    take(lake, 1, [e for e in events if getattr(e, "commit_ts", 0) <= 130], 130)
+    take(lake, 1, [e for e in events if getattr(e, "commit_ts", 0) <= 130], 130, update)
     before = read_history(lake, 110), read_changes(lake, 110)
 
     def kill(*args: object) -> None:
@@ -224,9 +235,9 @@ def test_a_killed_update_leaves_nothing(
         for commit in ("commit_rows", "commit_files", "commit_frame"):
             patch.setattr(versions_table, commit, kill)
         with pytest.raises(Killed):
-            take(lake, 2, events, 190)
+            take(lake, 2, events, 190, update)
     assert (read_history(lake, 110), read_changes(lake, 110)) == before
-    assert update_histories(lake.lake) == []
+    assert update(lake.lake) == []
     assert read_history(lake, 110) == [
         version(120, 140, "insert", id=1, v=1),
         version(130, 150, "insert", id=2, v=2),
@@ -239,7 +250,7 @@ def test_a_killed_update_leaves_nothing(
         operations = spark.sql(f"DESCRIBE HISTORY {table}").select("operation").collect()
         assert expected <= {row[0] for row in operations}
     # A replay removes the changes since its start, and leaves the others.
-    take(lake, 3, [late], 200)
+    take(lake, 3, [late], 200, update)
     assert compare_with_histories(lake.lake) == 6
     # New columns are behind the others in both structs.
     assert compare_readers(lake.lake, find_incarnation(lake, 110)) == 6

@@ -40,7 +40,7 @@ def kill_and_resume(
             runs.check_snapshot(spark)
     runs.finish(spark)
     assert runs.check_snapshot(spark) == runs.simulation.checkpoints[-1]
-    runs.check_once(spark)
+    runs.check_once()
     runs.check_applied(spark)
     assert len(runs.kills) == len(stages)
 

@@ -99,11 +99,10 @@ def test_removed_snapshots_are_computed_from_the_events(
         table = reader.open(f"current/{id}")
         table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
     assert read() == before
-    with_spark = {}
-    for ts in points:
+    # An update, a DDL and a delete; Spark computes them by other means.
+    for ts in (25, 31, 39):
         view = as_of(lake, ts)
-        with_spark[ts] = read_with_spark(view, view.find("d.t")[0])
-    assert with_spark == before
+        assert read_with_spark(view, view.find("d.t")[0]) == before[ts]
 
     # What a change that comes this late would start from is gone.
     messages += [row("d", "t", 13, id="4", v="late"), watermark(59)]

@@ -192,7 +192,7 @@ class InMemory:
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(100), pytest.param(range(100, 300), marks=pytest.mark.soak)], ids=str
+    "seeds", [range(50), pytest.param(range(50, 300), marks=pytest.mark.soak)], ids=str
 )
 def test_old_rows_are_matched_or_their_table_is_paused(seeds: range) -> None:
     right, paused, swapped = 0, 0, 0

@@ -23,13 +23,12 @@ FEATURES = {
     "delta.enableDeletionVectors": "true",
     "delta.enableTypeWidening": "true",
 }
-ROWS = 400_000
+ROWS = 210_000
 # Every kind of container of a roaring bitmap: array, bitset, and run.  The last condition makes
 # runs in several neighbouring blocks of 65,536 rows.
 DELETED = (
     "id % 5000 = 7",
-    "id BETWEEN 70000 AND 120000 AND id % 3 = 1",
-    "id BETWEEN 130000 AND 330000",
+    "id BETWEEN 70000 AND 120000 AND id % 3 = 1 OR id BETWEEN 130000 AND 200000",
 )
 
 
@@ -66,7 +65,7 @@ def test_deleted_rows_are_left_out_however_they_are_listed(lake: LakeSession) ->
     create(lake, "id bigint")
     # One file of several row groups.
     rows = spark.range(ROWS).coalesce(1).write.format("delta").mode("append")
-    rows.option("parquet.block.size", "400000").save(path)
+    rows.option("parquet.block.size", "200000").save(path)
     for condition in DELETED:
         spark.sql(f"DELETE FROM delta.`{path}` WHERE {condition}").collect()
     for version in range(1, 2 + len(DELETED)):
@@ -93,7 +92,8 @@ def test_columns_are_those_of_the_version_whatever_the_age_of_a_file(lake: LakeS
         f"INSERT INTO {table} VALUES ('new', {1 << 40}, 'y', 7.0625, NULL)",
     ):
         spark.sql(statement).collect()
-    for version in (0, 1, 2, 3, 4, 5, 6, 7):
+    # Each has what all statements before it did to the columns.
+    for version in (0, 1, 3, 6, 7):
         expected = read_with_spark(lake, version).to_pydict() if version else {}
         assert read(lake, version).to_pydict() == expected, version
 

@@ -1,5 +1,6 @@
 """Current tables have the Delta features that their columns and their size need, and no others."""
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,11 +42,19 @@ OLD_PROPERTIES = {
 }
 
 
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake with a table, to copy."""
+    root = tmp_path_factory.mktemp("made")
+    made = CurrentTable(LakeSession(spark, Lake(str(root), "f"), FEED), "t1")
+    made.write_whole(rows(spark, "int(id) id, 'x' v", 3), SCHEMA, "")
+    return root
+
+
 @pytest.fixture
-def table(spark: SparkSession, tmp_path: Path) -> CurrentTable:
-    table = CurrentTable(LakeSession(spark, Lake(str(tmp_path), "f"), FEED), "t1")
-    table.write_whole(rows(spark, "int(id) id, 'x' v", 3), SCHEMA, "")
-    return table
+def table(spark: SparkSession, made: Path, tmp_path: Path) -> CurrentTable:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return CurrentTable(LakeSession(spark, Lake(str(tmp_path), "f"), FEED), "t1")
 
 
 def rows(spark: SparkSession, columns: str, count: int) -> DataFrame:

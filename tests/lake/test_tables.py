@@ -13,15 +13,14 @@ from ticdc_assets.store.arrow import arrow_schema
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.tables import create_tables
 
-pytestmark = pytest.mark.any_spark
-
 
 @pytest.fixture
 def root(tmp_path: Path) -> str:
     return str(tmp_path / 'the owner\'s "lake" 表')
 
 
-@pytest.mark.parametrize("of_records", [True, False])
+# The other case differs in one table.
+@pytest.mark.parametrize("of_records", [pytest.param(True, marks=pytest.mark.any_spark), False])
 def test_tables_are_created_once_by_their_contracts(
     spark: SparkSession, root: str, of_records: bool
 ) -> None:
@@ -58,6 +57,7 @@ def test_changefeeds_share_no_folder() -> None:
     assert all(Lake("/lake", name).path("raw").count("/") == 3 for name in names)
 
 
+@pytest.mark.any_spark
 def test_a_plan_may_be_deep(spark: SparkSession) -> None:
     frame = spark.range(1)
     for number in range(60):

@@ -195,8 +195,9 @@ def strip(found: Sequence[TableVerification]) -> list[TableVerification]:
     return [replace(each, verified_at=datetime.min, **same) for each in found]
 
 
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.all_cases)])
 def test_a_run_that_was_killed_anywhere_goes_on_to_the_same_result(
-    small: UpstreamCopy, server: MariaDb
+    small: UpstreamCopy, server: MariaDb, step: int
 ) -> None:
     fill(server)
     server.run(
@@ -207,7 +208,7 @@ def test_a_run_that_was_killed_anywhere_goes_on_to_the_same_result(
     tidb = FakeTidb(small, after=1000)
     expected = small.verify(open_upstream=tidb.open_snapshot)
     results = Results(small.lake.location)
-    for number in range(0, 1000 - tidb.after, 2):
+    for number in range(0, 1000 - tidb.after, step):
         with pytest.raises(Killed):
             small.verify(open_upstream=FakeTidb(small, after=number).open_snapshot)
         progress, _ = results.read_progress()

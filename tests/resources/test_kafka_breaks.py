@@ -54,8 +54,10 @@ def test_a_broker_that_restarts_while_it_is_read_costs_no_record(
     found = [next(run)]
     broker.stop()
     try:
-        with pytest.raises(ConfigError, match="no broker answers"):
-            require_topics(feed)
+        with monkeypatch.context() as patch:
+            patch.setattr(kafka, "PATIENCE", 1.0)
+            with pytest.raises(ConfigError, match="no broker answers"):
+                require_topics(feed)
     finally:
         broker.start()
     found += run
@@ -127,18 +129,18 @@ def test_a_truncated_partition_that_has_grown_again_is_noticed(
         finally:
             broker.start()
 
-    send("common", 80)
-    restart(lambda: shutil.copytree(data, tmp_path / "kept"))
-    send("lost", 20)
-    send("other", 5, partition=1)
     feed = make_feed(broker, topic)
     known = ReadOffsets()
-    assert len(list(read(feed, known))) == 105
+    send("common", 80)
+    send("other", 5, partition=1)
+    assert len(list(read(feed, known))) == 85
     # A change of the leader alone is none of the partition.
-    restart(lambda: None)
+    restart(lambda: shutil.copytree(data, tmp_path / "kept"))
     send("other", 5, partition=1)
     stored = ReadOffsets(known.state(), known.topic_ids)
     assert len(list(read(feed, stored))) == 5
+    send("lost", 20)
+    assert len(list(read(feed, stored))) == 20
 
     def truncate() -> None:
         shutil.rmtree(data)

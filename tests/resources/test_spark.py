@@ -105,8 +105,8 @@ for task in range(2):
     assert [(row.python, row.frozen > 0) for row in found] == [(sys.executable, task > 0)], found
 
 table = f"delta.`{lake}/t`"
-spark.sql(f"CREATE TABLE {table} (at timestamp) USING delta CLUSTER BY (at)")
-spark.sql(f"INSERT INTO {table} VALUES (timestamp'2024-01-02 03:04:05')")
+row = "SELECT timestamp'2024-01-02 03:04:05' at"
+spark.sql(f"CREATE TABLE {table} USING delta CLUSTER BY (at) AS {row}")
 for zone in ("UTC", "Asia/Tokyo"):
     spark.conf.set("spark.sql.session.timeZone", zone)
     print(spark.sql(f"SELECT CAST(at AS string) FROM {table}").first()[0])
