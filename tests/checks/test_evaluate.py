@@ -165,7 +165,7 @@ def test_a_corrupted_table_fails_its_checks(
             assert not isinstance(violations, NotEvaluated)
             assert [tuple(line.asDict().values()) for line in violations.collect()] == found[0]
     finally:
-        restore(lake.session.location, f"current/{id}", version)
+        restore(lake.session.location, f"current/{id}", version + 2, version)
     assert found[0] == [("1", 2, 45)]
     assert found[1] == [(1, 1, 0, 2, 3)]
     assert found[2][0] == (2, "v string", "surplus int")

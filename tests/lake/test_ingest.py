@@ -11,6 +11,7 @@ from tests.lake.intake import Intake
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.lake.raw import ingest_records
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.restores import restore
 from ticdc_assets.store.small_tables import read_table
 
@@ -43,9 +44,10 @@ def test_records_are_stored_once_as_they_came(spark: SparkSession, tmp_path: Pat
         assert (row["key"], row["value"]) == (record.key, record.value)
     assert rows[0]["timestamp"].timestamp() == 1_700_000_000.123
     # Without the commits' own word it is read from the rows.
-    restore(intake.lake.location, "raw", 1)
+    reader = LakeReader(intake.lake.location)
+    restore(intake.lake.location, "raw", reader.open("raw").version(), 1)
     assert intake.ingest([*more, replace(sent[0], offset=9)]).items == 5
-    restore(intake.lake.location, "raw", 2)
+    restore(intake.lake.location, "raw", reader.open("raw").version(), 2)
     assert intake.ingest([*more, replace(sent[0], offset=9)]).items == 1
     assert intake.count("raw") == 8
 

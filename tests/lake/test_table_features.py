@@ -122,7 +122,7 @@ def test_a_change_of_columns_switches_on_what_it_needs(table: CurrentTable, kind
         table.reshape(SCHEMA, [step], after)
         assert features(table) & {"typeWidening", "columnMapping", "timestampNtz"} == wanted
         assert content(table) == expected
-        restore(table._lake.location, table._name, start)
+        restore(table._lake.location, table._name, table.version, start)
         assert content(table) == [old[:2] for old in expected]
     # Whole writes go on from there.
     stored = table.rows(start)
@@ -219,7 +219,7 @@ def test_only_a_large_table_has_deletion_vectors_and_clustering(
     assert table.version == 2
     # As Spark's RESTORE does.
     for version, columns in ((0, []), (2, ["id"])):
-        restore(table._lake.location, table._name, version)
+        restore(table._lake.location, table._name, table.version, version)
         assert clustered_by(table) == columns
         assert content_with_spark(table) == [(0, "x"), (1, "x"), (2, "x")]
     # Small again, it loses both.
@@ -293,7 +293,7 @@ def test_a_table_goes_through_every_change(
     versions = [snapshot.versions[incarnation] for snapshot in snapshots]
     for version in versions[:-1]:
         before = content(table, version)
-        restore(table._lake.location, table._name, version)
+        restore(table._lake.location, table._name, table.version, version)
         assert content(table) == before
-    restore(table._lake.location, table._name, versions[-1])
+    restore(table._lake.location, table._name, table.version, versions[-1])
     assert content(table) == content_with_spark(table) == now

@@ -15,6 +15,7 @@ from tests.lake.canal import FEED
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.restores import restore
 from ticdc_assets.store.stage_commits import StageMark, commit_rows, read_last_stage_commit
 from ticdc_assets.store.writer import ConcurrentCommit, LakeWriter, is_writable
 
@@ -108,6 +109,25 @@ def test_rows_of_a_large_file_are_not_written_again_with_small_ones(lake: LakeSe
     assert large in paths
     assert len(paths) < 40
     assert len(read(lake.location)) == 200_048
+
+
+def test_a_table_is_taken_back_to_a_version_that_is_there_by_one_run(lake: LakeSession) -> None:
+    location = lake.location
+    for number in (1, 2):
+        commit_rows(lake, "t", make_rows(["a"], number), StageMark("ingest", number))
+    assert restore(location, "t", 2, 2) == 2
+    assert restore(location, "t", 2, 1) == 3
+    assert read(location) == [("a", 1)]
+    # Another run has committed since this one opened the table.
+    with pytest.raises(ConcurrentCommit, match="run the command again"):
+        restore(location, "t", 2, 1)
+    DeltaTable(location.path("t")).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    newest = LakeReader(location).open("t").version()
+    with pytest.raises(ConfigError, match="parquet is gone: load the table again"):
+        restore(location, "t", newest, 2)
+    with pytest.raises(ConfigError, match="there is no Delta log"):
+        restore(location, "none", 1, 0)
+    assert read(location) == [("a", 1)]
 
 
 def test_of_two_commits_at_once_with_one_number_only_one_takes_effect(

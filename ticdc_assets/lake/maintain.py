@@ -149,7 +149,8 @@ class _Maintenance:
         def maintain_table(incarnation: str) -> tuple[str, int, _Files]:
             table = CurrentTable(self._lake, incarnation)
             version, ts = versions[incarnation], write_ts(self._applied.ts)
-            restore(self._lake.location, f"current/{incarnation}", version, ts)
+            name = f"current/{incarnation}"
+            restore(self._lake.location, name, table.version, version, ts)
             # Compaction clusters a large table.
             known = self._applied.state.incarnations[incarnation]
             table.adapt_to_size(known.schema, known.layout)

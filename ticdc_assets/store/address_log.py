@@ -8,16 +8,17 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ticdc_assets.store.commits import write_ts
-from ticdc_assets.store.deletion_vector import find_vector_file, move_vector
+from ticdc_assets.store.deletion_vector import move_vector
 from ticdc_assets.store.delta_log import (
     DataFile,
     Protocol,
     TableState,
+    identify,
     read_named_files,
     read_newest_state,
 )
@@ -27,7 +28,7 @@ from ticdc_assets.store.log_actions import (
     describe_commit,
     describe_table,
     encode_action,
-    identify,
+    list_paths,
     remove_file,
 )
 from ticdc_assets.store.once import write_once
@@ -78,11 +79,11 @@ class AddressLog:
     def list_named_files(self) -> set[str]:
         """List the files that the address shows, or has shown in the last week."""
         named = read_named_files(LakeReader(self._location), self._address)
-        return self._list_files() | {path for file in named for path in _list_paths(file)}
+        return self._list_files() | {path for file in named for path in list_paths(file)}
 
     def _list_files(self) -> set[str]:
         """List the data files, and the files of deletion vectors, that are shown."""
-        return {path for file in self._state.files for path in _list_paths(file)}
+        return {path for file in self._state.files for path in list_paths(file)}
 
     def prepare(
         self, table: str, state: TableState, properties: Mapping[str, str]
@@ -129,7 +130,7 @@ class AddressLog:
         moved = {_move(file, copies): file for file in files}
         known = self._list_files()
         for copy, file in moved.items():
-            for source, target in zip(_list_paths(file), _list_paths(copy), strict=True):
+            for source, target in zip(list_paths(file), list_paths(copy), strict=True):
                 if target not in known:
                     _copy(self._location, f"{folder}/{source}", f"{home}/{target}")
         return [*moved]
@@ -145,12 +146,6 @@ def write_commit(location: Lake, commit: AddressCommit) -> None:
             table = open_table(path)
             table.create_checkpoint()
             table.cleanup_metadata()
-
-
-def _list_paths(file: DataFile) -> Iterator[str]:
-    yield file.path
-    if file.deleted is not None and file.deleted.storage_type == _IN_A_FILE:
-        yield find_vector_file(file.deleted)
 
 
 def _move(file: DataFile, folder: str) -> DataFile:

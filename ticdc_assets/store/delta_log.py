@@ -230,9 +230,10 @@ def _replay(actions: Iterable[_Action]) -> TableState:
     clustering: str | None = None
     for action in actions:
         if action.remove is not None:
-            files.pop(_identify(action.remove), None)
+            files.pop(identify(_make_file(action.remove)), None)
         if action.add is not None:
-            files[_identify(action.add)] = _make_file(action.add)
+            added = _make_file(action.add)
+            files[identify(added)] = added
         if action.meta_data is not None:
             meta = action.meta_data
         if action.protocol is not None:
@@ -252,8 +253,9 @@ def _replay(actions: Iterable[_Action]) -> TableState:
     )
 
 
-def _identify(file: _File) -> tuple[str, object]:
-    return file.path, file.deletion_vector and file.deletion_vector.id
+def identify(file: DataFile) -> tuple[str, object]:
+    """Return what tells a file of a version of a table from the others."""
+    return file.path, file.deleted and file.deleted.id
 
 
 def _make_file(file: _File) -> DataFile:

@@ -6,27 +6,33 @@ commit.
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
+from ticdc_assets.store.deletion_vector import find_vector_file
 from ticdc_assets.store.delta_log import DataFile, TableState
+
+# The type of storage of a deletion vector that is in a file of its table.
+_IN_A_FILE = "u"
 
 encode_action = msgspec.json.Encoder().encode
 
 
-def identify(file: DataFile) -> tuple[str, object]:
-    """Return what tells a file of a version of a table from the others."""
-    return file.path, file.deleted and file.deleted.id
+def list_paths(file: DataFile) -> Iterator[str]:
+    """List the files of a table's folder that a data file consists of."""
+    yield file.path
+    if file.deleted is not None and file.deleted.storage_type == _IN_A_FILE:
+        yield find_vector_file(file.deleted)
 
 
 def add_file(file: DataFile) -> bytes:
     """Write the action that adds a file."""
     vector = {} if file.deleted is None else {"deletionVector": file.deleted}
     stats = {} if file.statistics is None else {"stats": file.statistics}
-    place = {"path": quote(file.path), "partitionValues": {}, "size": file.size}
+    place = {"path": quote(file.path, safe="/:"), "partitionValues": {}, "size": file.size}
     times = {"modificationTime": _now(), "dataChange": True}
     return encode_action({"add": {**place, **times, **stats, **vector}})
 
@@ -35,7 +41,7 @@ def remove_file(file: DataFile) -> bytes:
     """Write the action that removes a file."""
     vector = {} if file.deleted is None else {"deletionVector": file.deleted}
     times = {"deletionTimestamp": _now(), "dataChange": True}
-    return encode_action({"remove": {"path": quote(file.path), **times, **vector}})
+    return encode_action({"remove": {"path": quote(file.path, safe="/:"), **times, **vector}})
 
 
 def describe_commit(

@@ -12,7 +12,7 @@ from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import create_folder, format_uri, write_content
 from ticdc_assets.store.writer import ConcurrentCommit
 
-_THERE = "another run is at work here"
+IS_AT_WORK = "another run is at work in this lake: run the command again when it has ended"
 _TAKEN = ("PreconditionFailed", "ConditionalRequestConflict")
 
 
@@ -27,14 +27,14 @@ def write_once(location: Lake, path: str, name: str, content: bytes) -> None:
         return
     folder = create_folder(path)
     if not location.is_on_disk and folder.get_file_info(name).type is not fs.FileType.NotFound:
-        raise ConcurrentCommit(_THERE, file=f"{path}/{name}")
+        raise ConcurrentCommit(IS_AT_WORK, file=path, setting="--lake")
     written = f".{name}.{secrets.token_hex(8)}.tmp" if location.is_on_disk else name
     write_content(folder, written, content)
     if location.is_on_disk:
         try:
             os.link(f"{path}/{written}", f"{path}/{name}")
         except FileExistsError:
-            raise ConcurrentCommit(_THERE, file=path) from None
+            raise ConcurrentCommit(IS_AT_WORK, file=path, setting="--lake") from None
         finally:
             folder.delete_file(written)
 
@@ -50,7 +50,7 @@ def _put_on_s3(uri: str, content: bytes) -> None:
     except ClientError as error:
         if error.response["Error"]["Code"] not in _TAKEN:
             raise OSError(describe_error(error)) from None
-        raise ConcurrentCommit(_THERE, file=uri) from None
+        raise ConcurrentCommit(IS_AT_WORK, file=uri, setting="--lake") from None
     except BotoCoreError as error:
         raise OSError(describe_error(error)) from None
 

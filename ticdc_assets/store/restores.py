@@ -4,11 +4,20 @@ Spark takes seconds to do so, and delta-rs knows few features.  The features sta
 got since: a reader has to know them, and they are in nobody's way.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from pyarrow import fs
+
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.store.delta_log import CLUSTERING, TableState, read_newest_state, read_state
+from ticdc_assets.store.delta_log import (
+    CLUSTERING,
+    DataFile,
+    TableState,
+    identify,
+    read_newest_state,
+    read_state,
+)
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.lock import check_lock
 from ticdc_assets.store.log_actions import (
@@ -16,42 +25,61 @@ from ticdc_assets.store.log_actions import (
     describe_commit,
     describe_table,
     encode_action,
-    identify,
+    list_paths,
     remove_file,
 )
-from ticdc_assets.store.once import write_once
+from ticdc_assets.store.once import IS_AT_WORK, write_once
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.writer import ConcurrentCommit
 
 _LAST_COLUMN = "delta.columnMapping.maxColumnId"
 
 
-def restore(location: Lake, table: str, version: int, metadata: str | None = None) -> int:
-    """Take a table back to a version of its files and columns, unless it is there.
+# Parameters: a table of a lake, where it is, and where it is to be.
+def restore(
+    location: Lake, table: str, opened: int, version: int, metadata: str | None = None
+) -> int:
+    """Take a table whose newest version is `opened` back to a version of its files and columns.
 
     Return its newest version then.  The commit has the metadata.  Raise `ConcurrentCommit` if
-    another run commits meanwhile.
+    another run has committed since the table was opened, and a `ConfigError` if files are gone.
     """
+    if opened == version:
+        return opened
     reader = LakeReader(location)
     path = location.path(table)
     found = read_newest_state(reader, table)
     if found is None:
         raise ConfigError("there is no Delta log", file=path)
     newest, now = found
-    if newest == version:
-        return newest
+    if newest != opened:
+        raise ConcurrentCommit(IS_AT_WORK, file=path, setting="--lake")
     wanted = read_state(reader, table, version)
     actions = [describe_commit("RESTORE", metadata, {"version": str(version)})]
     actions += _describe(now, wanted)
     known = {identify(file): file for file in now.files}
     kept = {identify(file): file for file in wanted.files}
     actions += [remove_file(file) for id, file in known.items() if id not in kept]
-    actions += [add_file(file) for id, file in kept.items() if id not in known]
+    added = [file for id, file in kept.items() if id not in known]
+    _require_files(reader, table, added)
+    actions += map(add_file, added)
     content = b"\n".join(actions) + b"\n"
     # Of another run that has taken the lock meanwhile, no commit may be replaced.
     check_lock(location)
     with reader.explained(path):
         write_once(location, f"{path}/_delta_log", f"{newest + 1:020}.json", content)
     return newest + 1
+
+
+def _require_files(reader: LakeReader, table: str, files: Iterable[DataFile]) -> None:
+    """Raise a `ConfigError` unless files are there: VACUUM removes those of old versions."""
+    paths = [path for file in files for path in list_paths(file)]
+    path = reader.location.path(table)
+    with reader.explained(path):
+        found = reader.open_folder(table).get_file_info(paths)
+    gone = next((info.path for info in found if info.type is not fs.FileType.File), None)
+    if gone is not None:
+        raise ConfigError(f"{gone} is gone: load the table again", file=path, setting="--lake")
 
 
 def _describe(now: TableState, wanted: TableState) -> Iterator[bytes]:

@@ -30,7 +30,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import describe_error
-from ticdc_assets.store.data_files import WrittenFile
+from ticdc_assets.store.data_files import ROWS_PER_GROUP, WrittenFile
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import choose_storage_options, format_uri, open_table
 from ticdc_assets.store.sql import quote_standard_text
@@ -216,7 +216,8 @@ class LakeWriter:
 
         Files of `largest` bytes or more are left, and none becomes much larger.
         """
-        properties = _choose_properties(pa.schema(table.schema().to_arrow()))
+        columns = pa.schema(table.schema().to_arrow())
+        properties = _choose_properties(columns, ROWS_PER_GROUP)
         with self._explained(table.table_uri):
             table.optimize.compact(target_size=largest, writer_properties=properties)
 

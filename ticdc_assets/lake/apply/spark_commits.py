@@ -61,8 +61,8 @@ class SparkCommits:
             with stating(self._lake, self._ts):
                 list(pool.map(lambda done: attempt(done, self._write), tables))
         for id in failed.keys() & self._versions.keys():
-            ts = write_ts(self._start.ts)
-            restore(self._lake.location, f"current/{id}", self._versions[id], ts)
+            newest, ts = CurrentTable(self._lake, id).version, write_ts(self._start.ts)
+            restore(self._lake.location, f"current/{id}", newest, self._versions[id], ts)
         for done in tables:
             remove_written(self._lake, done)
             yield done, failed.get(done.id) or CurrentTable(self._lake, done.id).version

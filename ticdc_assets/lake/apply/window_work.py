@@ -178,7 +178,7 @@ class WindowWork:
             # A load of this window began the others.
             is_known = id in start.state.incarnations
             ts = start.ts if is_known else self.window.plan.state.incarnations[id].created_ts
-            restore(self.lake.location, f"current/{id}", version, write_ts(ts))
+            restore(reader.location, f"current/{id}", newest.version(), version, write_ts(ts))
             with reader.explained(newest.table_uri):
                 newest.update_incremental()
         return {}

@@ -93,8 +93,7 @@ class VersionsTable(ABC):
     def undo_strays(self) -> None:
         """Undo what a killed run wrote after the mark."""
         if self._has_strays and self.version is not None:
-            restore(self.lake.location, self.name, self.version)
-            self._newest += 1
+            self._newest = restore(self.lake.location, self.name, self._newest, self.version)
 
     def _stage_mark(self, mark: UpdateMark) -> StageMark:
         # Numbers grow, and 0 is none: no commit has a number greater than its version and one.
