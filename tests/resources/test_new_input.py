@@ -14,7 +14,7 @@ from ticdc_assets.errors import LostRecords
 from ticdc_assets.events import FilePosition, Quarantined
 from ticdc_assets.lake.raw import ingest_folder
 from ticdc_assets.protocols.message import Message
-from ticdc_assets.resources import new_input
+from ticdc_assets.resources import kafka, new_input
 from ticdc_assets.resources.new_input import may_have_input
 from ticdc_assets.store.arrow import make_table
 from ticdc_assets.store.contracts import CONTRACTS, RAW_FILES
@@ -140,7 +140,7 @@ def test_of_the_records_of_a_topic_only_watermarks_are_no_input(
 
     uri = "kafka://h:9092/t?protocol=canal-json&enable-tidb-extension=true"
     topic = changefeed_from_uri(uri, id="f")
-    monkeypatch.setattr(new_input, "read_topics", read)
+    monkeypatch.setattr(kafka, "read_topics", read)
     assert may_have_input(topic, world.lake, TS) is is_input
     # The consumer is closed.
     assert ended == [True]
@@ -150,12 +150,12 @@ def test_of_the_records_of_a_topic_only_watermarks_are_no_input(
     def lose(*_: object) -> Iterator[Message | Quarantined]:
         yield Quarantined(position=FilePosition("t-0", 0), error="LostRecords", reason="gone")
 
-    monkeypatch.setattr(new_input, "read_topics", lose)
+    monkeypatch.setattr(kafka, "read_topics", lose)
     assert may_have_input(topic, world.lake, TS)
 
     def fail(*_: object) -> Iterator[Message | Quarantined]:
         raise LostRecords("gone", "t")
         yield
 
-    monkeypatch.setattr(new_input, "read_topics", fail)
+    monkeypatch.setattr(kafka, "read_topics", fail)
     assert may_have_input(topic, world.lake, TS)
