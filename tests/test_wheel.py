@@ -23,7 +23,7 @@ def test_the_wheel_installs_one_package(tmp_path: Path) -> None:
         ["git", "ls-files", "ticdc_assets"], cwd=PROJECT, check=True, capture_output=True, text=True
     )
     assert set(tracked.stdout.splitlines()) <= set(names)
-    # A project of its own, with a room that has the name of one of ours.
+    # The project that installs the wheel has its own package `resources`.
     own = tmp_path / "project" / "resources"
     own.mkdir(parents=True)
     (own / "__init__.py").write_text("OWN = 1\n")

@@ -28,7 +28,7 @@ _ends: ContextVar[tuple[float, float]] = ContextVar("ends", default=(math.inf, m
 
 @contextmanager
 def limited_calls(seconds: float) -> Iterator[None]:
-    """Let this thread, and those it starts, begin calls of a catalog for so many seconds only."""
+    """Stop this thread, and those it starts, from calling a catalog after so many seconds."""
     token = _ends.set(min(_ends.get(), (time.monotonic() + seconds, seconds)))
     try:
         yield
