@@ -24,11 +24,20 @@ FEW_ROWS = {
     "spark.databricks.delta.snapshotPartitions": "1",
 }
 
+# While no session runs, this process does so many times more: one takes seconds to start, and its
+# first jobs as long again.
+_BEFORE_SPARK = 4
+
 # Settings by name; None is unset.
 _Settings = Mapping[str, str | None]
 
 # What each session was started with: the settings for many rows.
 _started_with: "WeakKeyDictionary[SparkSession, _Settings]" = WeakKeyDictionary()
+
+
+def count_little(lake: LakeSession, little: int) -> int:
+    """Return how much work is better done here, of which `little` is once a session runs."""
+    return little if lake.has_spark else little * _BEFORE_SPARK
 
 
 @contextmanager

@@ -137,7 +137,7 @@ def _make_frame(lake: LakeSession, engine: Engine, task: _ChangesTask, size: Wor
     """Compute changes in this process if they are few, else in Spark's workers."""
     types = format_types((column.name, column.type) for column in task.columns)
     listed = ", ".join(f"{quote_identifier(name)} {type}" for name, type in types.items())
-    if are_few([size.total]):
+    if are_few([size.total], lake, engine):
         done = do_here(engine, [task], _do_changes, task.table.names)
         return lake.make_frame(next(done), listed)
     work = task.table.work[task.id]

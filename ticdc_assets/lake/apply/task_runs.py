@@ -28,10 +28,11 @@ from ticdc_assets.lake.apply.table_tasks import (
 )
 from ticdc_assets.rows.parts import Part
 from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.work_size import count_little
 from ticdc_assets.store.workers import run_in_workers
 
 # A worker of Spark is worth its start from about this much work on: what a row costs, and a table.
-_ROWS_PER_TABLE = 2_000
+_ROWS_PER_TABLE = 1_000
 FEW_ROWS = 100_000
 # About what a partition of the job gets.
 _COST_PER_PARTITION = 100_000
@@ -45,15 +46,18 @@ def do_tasks(
     lake: LakeSession, engine: Engine, tasks: Sequence[tuple[TableTask, int]]
 ) -> Iterator[TableDone]:
     """Do tasks, each with its number of rows, and yield their tables."""
-    if are_few(rows for _, rows in tasks):
+    if are_few((rows for _, rows in tasks), lake, engine):
         names = set().union(*(task.names for task, _ in tasks))
         return chain.from_iterable(do_here(engine, [task for task, _ in tasks], do_task, names))
     return _do_in_workers(lake, engine, tasks)
 
 
-def are_few(rows: Iterable[int]) -> bool:
+def are_few(rows: Iterable[int], lake: LakeSession, engine: Engine) -> bool:
     """Whether this process does tasks with these numbers of rows."""
-    return sum(map(_estimate_cost, rows)) <= FEW_ROWS
+    # The bytes of events that are held already are few, too.
+    is_held = engine.pending.held is not None
+    few = count_little(lake, FEW_ROWS) if is_held else FEW_ROWS
+    return sum(map(_estimate_cost, rows)) <= few
 
 
 def _estimate_cost(rows: int) -> int:

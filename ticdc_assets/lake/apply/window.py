@@ -21,6 +21,7 @@ from ticdc_assets.store.delta_log import count_newest_rows
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.stored_rows import StoredRows
+from ticdc_assets.store.work_size import count_little
 from ticdc_assets.stream.rules import make_rules
 
 # What this process holds of a window's rows.
@@ -70,7 +71,7 @@ def prepare_window(
     window = Window(start.ts, start.batch, ts, batch)
     in_milliseconds = get_ordering(feed) == "milliseconds"
     rows = find_pending_rows(lake.location, window, in_milliseconds=in_milliseconds)
-    if rows.files.rows <= _FEW_ROWS and rows.files.size <= _FEW_BYTES:
+    if rows.files.rows <= count_little(lake, _FEW_ROWS) and rows.files.size <= _FEW_BYTES:
         rows = rows.hold()
     stream_rules = make_rules(feed)
     ddls = tuple(ddl for ddl in control.ddls if ddl.commit_ts <= ts)

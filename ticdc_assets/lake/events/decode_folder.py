@@ -34,6 +34,7 @@ from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.store.arrow import make_array
 from ticdc_assets.store.commits import group_by_size
 from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.work_size import count_little
 
 _UNREADABLE = "cannot read {}: the schema file of its version is missing, or its storage is down"
 # Less work than this is done faster in this process than in Spark's workers.  It is counted in
@@ -162,7 +163,7 @@ class FolderDecode:
             return ()
         work = sum(file.work for file in ready)
         tasks = _make_tasks(ready, work)
-        if work < _LITTLE_WORK:
+        if work < count_little(self._lake, _LITTLE_WORK):
             return self._decode_files(tasks.to_batches())
         frame = self._lake.make_frame(tasks)
         last_task = tasks["task"][-1].as_py()

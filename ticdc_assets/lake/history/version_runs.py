@@ -20,7 +20,7 @@ from ticdc_assets.store.lake import LakeSession
 
 def run_tasks(lake: LakeSession, engine: Engine, tasks: Sequence[Sized]) -> Iterator[VersionsDone]:
     """Do tasks of one window, and yield their tables."""
-    if are_few(each.rows for each in tasks):
+    if are_few((each.rows for each in tasks), lake, engine):
         names = set().union(*(each.task.table.names for each in tasks))
         return do_here(engine, [each.task for each in tasks], do_versions, names)
     return _run_in_workers(lake, engine, tasks)
