@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
@@ -40,6 +41,13 @@ class Page:
 
     def open(self, path: str) -> None:
         self._driver.get(self._base + path)
+
+    def open_lineage(self) -> None:
+        """Open the graph of all assets, with its groups expanded as a person does."""
+        self.open("/asset-groups")
+        self.shows("Materialize all")
+        keys = ActionChains(self._driver)
+        keys.key_down(Keys.ALT).send_keys("e").key_up(Keys.ALT).perform()
 
     def shows(self, *texts: str, within: float = 60, again: bool = False) -> None:
         """Wait until the page shows all texts; with `again`, reload it meanwhile."""

@@ -38,7 +38,7 @@ def test_the_ui_shows_what_runs_and_whether_the_data_is_correct(page: Page, tmp_
     broken.write_bytes(b'"I","orders","shop",470632715136794630,"broken"\r\n')
 
     # The tables that the run created are in the graph.
-    page.open("/asset-groups")
+    page.open_lineage()
     page.shows("source", "raw", "events", "orders", "customers", within=60, again=True)
     page.save_screenshot("2-lineage")
 
@@ -59,7 +59,7 @@ def test_the_ui_shows_what_runs_and_whether_the_data_is_correct(page: Page, tmp_
     page.save_screenshot("5-checks")
 
     # A table that was created meanwhile is in the graph.
-    page.open("/asset-groups")
+    page.open_lineage()
     page.shows("reviews", within=2 * RUN, again=True)
     page.save_screenshot("6-new-table")
     page.open("/assets/shop/current/shop/reviews")
@@ -72,7 +72,7 @@ def test_the_ui_shows_what_runs_and_whether_the_data_is_correct(page: Page, tmp_
 def test_the_source_says_how_far_each_partition_is_read(page: Page) -> None:
     page.open("/runs")
     page.shows("advance_shop_job", "shop_checkpoint", "Success", within=RUN)
-    page.open("/asset-groups")
+    page.open_lineage()
     page.shows("source", "raw", "events", "orders", "customers", within=60, again=True)
     page.save_screenshot("8-lineage-of-a-topic")
     page.open("/assets/shop/source")

@@ -144,7 +144,7 @@ def test_the_ui_shows_where_tables_began_and_whether_they_equal_upstream(
         # The sensor requests the run that takes the tables up.
         wait_for_table(tmp_path / "lake")
         reload_definitions(port)
-        page.open("/asset-groups")
+        page.open_lineage()
         # The graph shows the last part of a key: the history of the orders has a page below.
         page.shows("upstream", "source", "orders", "customers", within=RUN, again=True)
         page.save_screenshot("11-lineage-from-upstream")
