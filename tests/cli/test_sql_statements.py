@@ -158,6 +158,15 @@ def test_two_tables_never_get_one_name() -> None:
         write("spark", ListedTable("d", "a b", ()), other)
 
 
+def test_names_that_tidb_tells_apart_are_two() -> None:
+    both = [ListedTable("d", name, ()) for name in ("STRASSE", "Straße")]
+    views = [
+        [line for line in write("duckdb", *each) if "VIEW" in line] for each in (both, both[1:])
+    ]
+    assert [len(each) for each in views] == [2, 1]
+    assert views[0][1:] == views[1]
+
+
 def list_hostile() -> Iterator[ListedTable]:
     for name in NAMES:
         yield ListedTable(name, f"{name}t", ())

@@ -11,6 +11,7 @@ from functools import partial
 
 from ticdc_assets.cli.engines import ENGINES, FEATURES, READERS, Engine, Reads
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.plan.state import name_address
 from ticdc_assets.safe_text import quote_given
 from ticdc_assets.store.arrow import replace_surrogates
@@ -110,7 +111,7 @@ def _choose_names(
     owners: dict[tuple[str, str], ListedTable] = {}
     for table in tables:
         chosen = _choose_name(engine, table)
-        folded = chosen[0].casefold(), chosen[1].casefold()
+        folded = fold_name(chosen[0]), fold_name(chosen[1])
         other = owners.setdefault(folded, table)
         if other is not table:
             both = f"{quote_given(other.name)} and {quote_given(table.name)}"
