@@ -5,6 +5,7 @@ graph of the changefeeds.  Rule: it reads, and writes nothing.
 """
 
 import sys
+import types
 import typing
 from collections.abc import Callable, Collection, Mapping
 from weakref import WeakKeyDictionary
@@ -92,6 +93,10 @@ class TicdcIOManager(dg.ConfigurableIOManager):
 
 def _choose_form(annotation: object) -> Callable[[ReadableRows], object]:
     """Return what reads rows as a type; without an annotation, they stay unread."""
+    members = [each for each in typing.get_args(annotation) if each is not types.NoneType]
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType) and len(members) == 1:
+        # A parameter with a default of None.
+        return _choose_form(members[0])
     if annotation in (typing.Any, object):
         return _FORMS["ticdc_assets.reading.PinnedTable"]
     for name, read in _FORMS.items():

@@ -62,6 +62,7 @@ FORMS = [
     read_as("arrow", pa.Table, lambda rows: rows),
     read_as("batches", pa.RecordBatchReader, lambda rows: rows.read_all()),
     read_as("polars", pl.DataFrame, lambda rows: rows.to_arrow()),
+    read_as("optional", pl.DataFrame | None, lambda rows: rows.to_arrow()),
     read_as("pandas", pd.DataFrame, pa.Table.from_pandas),
     read_as("duckdb", duckdb.DuckDBPyRelation, lambda rows: rows.to_arrow_table()),
     read_as("pinned", PinnedTable, lambda rows: rows.arrow()),
@@ -80,7 +81,7 @@ defs = dg.Definitions(
 )
 """
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "downstream.md").read_text()
-FORMS = ("arrow", "batches", "polars", "pandas", "duckdb", "pinned", "plain")
+FORMS = ("arrow", "batches", "polars", "optional", "pandas", "duckdb", "pinned", "plain")
 ORDERS, ITEMS, HISTORY, CHECKPOINTS = KEYS = [
     dg.AssetKey(["shop", *parts])
     for parts in (

@@ -222,6 +222,8 @@ def test_an_error_names_the_parameter_and_what_there_is(shop: Shop, tmp_path: Pa
         "columns: there is no column 'totl'; did you mean total?"
     )
     assert fail(lambda: table.arrow("id")) == "columns: must be a list of names, not 'id'"
+    assert fail(lambda: table.arrow([5])) == "columns: must be a list of names, not '[5]'"
+    assert fail(lambda: table.arrow([])) == "columns: has no name: leave it out for all columns"
     assert fail(lambda: open_lake(tmp_path / "nothing")).startswith(
         f"{tmp_path / 'nothing'}: changefeed: holds no tables of any changefeed"
     )

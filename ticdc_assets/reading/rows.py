@@ -71,11 +71,15 @@ class ReadableRows(ABC):
 
 def _select(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
     """Choose columns by their names, whose case does not matter."""
-    if isinstance(columns, str):
-        raise ConfigError(f"must be a list of names, not {quote_given(columns)}", setting="columns")
+    names = [columns] if isinstance(columns, str) else [*columns]
+    if isinstance(columns, str) or not all(isinstance(name, str) for name in names):
+        given = quote_given(str(columns))
+        raise ConfigError(f"must be a list of names, not {given}", setting="columns")
+    if not names:
+        raise ConfigError("has no name: leave it out for all columns", setting="columns")
     fields = {fold_case(field.name): field for field in schema}
-    for name in columns:
+    for name in names:
         if fold_case(name) not in fields:
             hint = nearest(name, schema.names)
             raise ConfigError(f"there is no column {quote_given(name)}{hint}", setting="columns")
-    return pa.schema([fields[fold_case(name)] for name in columns])
+    return pa.schema([fields[fold_case(name)] for name in names])
