@@ -12,9 +12,10 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
-from ticdc_assets.store import reader as reader_module
+from ticdc_assets.store import file_blocks
+from ticdc_assets.store.file_blocks import read_blocks
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.reader import LakeReader, read_blocks
+from ticdc_assets.store.reader import LakeReader
 
 TABLE = "events"
 CONDITIONS = (
@@ -60,7 +61,7 @@ def test_the_rows_are_those_of_arrow(
 def test_a_large_file_is_read_in_blocks_of_its_row_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, condition: pc.Expression | None
 ) -> None:
-    monkeypatch.setattr(reader_module, "_ROWS_PER_BLOCK", 25)
+    monkeypatch.setattr(file_blocks, "_ROWS_PER_BLOCK", 25)
     rows = pa.table({"id": range(100)})
     pq.write_table(rows, tmp_path / "file.parquet", row_group_size=10)
     folder = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
@@ -68,6 +69,20 @@ def test_a_large_file_is_read_in_blocks_of_its_row_groups(
     assert pa.concat_tables(blocks) == (rows if condition is None else rows.filter(condition))
     assert max(block.num_rows for block in blocks) <= 20
     assert condition is not None or len(blocks) == 5
+
+
+def test_blocks_of_long_texts_have_few_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_blocks, "_BYTES_PER_BLOCK", 10_000)
+    rows = pa.table({"id": range(100), "v": [f"{n:03}" * 300 for n in range(100)]})
+    folder = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    for size in (3, 60):
+        pq.write_table(rows, tmp_path / f"{size}.parquet", row_group_size=size)
+        blocks = list(read_blocks(folder, f"{size}.parquet", rows.schema, ["id", "v"]))
+        assert pa.concat_tables(blocks) == rows
+        assert 9 <= len(blocks) <= 34
+        assert max(block.num_rows for block in blocks) <= 12
 
 
 def test_no_thread_of_arrow_holds_a_python_file(

@@ -13,7 +13,8 @@ import msgspec
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from ticdc_assets.store.reader import LakeReader, naming, open_parquet
+from ticdc_assets.store.file_blocks import open_parquet
+from ticdc_assets.store.reader import LakeReader, naming
 
 _FOLDER = "_delta_log"
 _NEWEST = 1 << 63

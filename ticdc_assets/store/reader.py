@@ -4,7 +4,7 @@ What is opened is one Delta version, whatever is committed meanwhile.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +16,6 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
@@ -24,13 +23,12 @@ from pyarrow import fs
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import describe_error
+from ticdc_assets.store.file_blocks import read_blocks, read_fragment
 from ticdc_assets.store.lake import Lake
 
 # What Arrow and msgspec raise for content that is not what it should be.
 _DAMAGE = (pa.ArrowException, msgspec.MsgspecError, UnicodeError)
 _FILES_AT_ONCE = 16
-# What one of these threads holds, or a row group where that is more.
-_ROWS_PER_BLOCK = 1 << 17
 # From about this many rows of a table on, or bytes of Parquet, Spark's generated code pays off.
 MANY_ROWS = 20_000
 _SMALL_SIZE = 8 << 20
@@ -85,7 +83,7 @@ class LakeReader:
             yield schema.empty_table()
 
             def read_file(file: ds.ParquetFileFragment) -> pa.Table:
-                blocks = _read_blocks(file, schema, dataset.schema, condition)
+                blocks = read_fragment(file, schema, dataset.schema, condition)
                 return pa.concat_tables([schema.empty_table(), *blocks])
 
             with ThreadPoolExecutor(_FILES_AT_ONCE) as threads:
@@ -231,15 +229,6 @@ def write_content(folder: fs.FileSystem, path: str, content: bytes) -> None:
         file.write(content)
 
 
-def open_parquet(file: pa.NativeFile, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
-    """Open a Parquet file that only the calling thread reads, if it sets `use_threads` to False.
-
-    The file may be a Python object: a thread of Arrow's own that still holds one while the
-    interpreter ends aborts the process.  With `metadata`, the footer is not read again.
-    """
-    return pq.ParquetFile(file, metadata=metadata, pre_buffer=False)
-
-
 @contextmanager
 def naming(file: str) -> Iterator[None]:
     """Raise an error about the content of a file as one that names it."""
@@ -270,53 +259,6 @@ def read_data_files(
 
     with ThreadPoolExecutor(_FILES_AT_ONCE) as threads:
         return pa.concat_tables([nothing, *threads.map(read, paths)])
-
-
-# Parameters: a file of a folder, and those of `read_data_files`.
-def read_blocks(
-    folder: fs.FileSystem,
-    path: str,
-    rest: pa.Schema,
-    columns: Sequence[str],
-    where: pc.Expression | None = None,
-) -> Iterator[pa.Table]:
-    """Read the rows of a data file that meet a condition in blocks, each of some row groups."""
-    schema = pa.schema([rest.field(name) for name in columns])
-    return _read_blocks(ds.ParquetFileFormat().make_fragment(path, folder), schema, rest, where)
-
-
-def _read_blocks(
-    file: ds.ParquetFileFragment, schema: pa.Schema, rest: pa.Schema, where: pc.Expression | None
-) -> Iterator[pa.Table]:
-    # What the condition mentions, or more: the names of columns are words of ours.
-    tested = () if where is None else [name for name in rest.names if name in str(where)]
-    needed = {*schema.names, *tested}
-    chosen = file if where is None else file.subset(filter=where, schema=rest)
-    with file.open() as opened:
-        parquet = open_parquet(opened, chosen.metadata)
-        stored = parquet.schema_arrow.names
-        names = [name for name in stored if name in needed]
-        lacking = [rest.field(name) for name in sorted(needed.difference(stored))]
-        for groups in _join_groups(chosen.row_groups):
-            rows = parquet.read_row_groups(groups, names, use_threads=False)
-            for field in lacking:
-                rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-            found = rows if where is None else rows.filter(where)
-            yield found.select(schema.names).cast(schema)
-
-
-def _join_groups(groups: Iterable[ds.RowGroupInfo]) -> Iterator[list[int]]:
-    """Put row groups together that are neighbours, for blocks of not too many rows."""
-    joined: list[int] = []
-    rows = 0
-    for group in groups:
-        if joined and rows + group.num_rows > _ROWS_PER_BLOCK:
-            yield joined
-            joined, rows = [], 0
-        joined.append(group.id)
-        rows += group.num_rows
-    if joined:
-        yield joined
 
 
 def format_uri(path: str) -> str:

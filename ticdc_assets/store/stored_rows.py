@@ -17,7 +17,8 @@ from pyarrow import fs
 from ticdc_assets.errors import TableCannotContinue
 from ticdc_assets.store.deletion_vector import read_deleted_rows
 from ticdc_assets.store.delta_log import DataFile, TableState, count_rows_of, read_state
-from ticdc_assets.store.reader import LakeReader, naming, open_parquet
+from ticdc_assets.store.file_blocks import open_parquet
+from ticdc_assets.store.reader import LakeReader, naming
 
 # What this file implements.
 _FEATURES = frozenset(

@@ -24,8 +24,9 @@ from ticdc_assets.rows.identity import are_among
 from ticdc_assets.rows.multiset import number_passes
 from ticdc_assets.store.arrow import replace_surrogates
 from ticdc_assets.store.contracts import EVENT_IDENTITY
+from ticdc_assets.store.file_blocks import read_blocks
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.reader import FileList, LakeReader, read_blocks, read_data_files
+from ticdc_assets.store.reader import FileList, LakeReader, read_data_files
 from ticdc_assets.stream.ordering import OrderKey, Phase
 
 # Column of `events` that no row change has.

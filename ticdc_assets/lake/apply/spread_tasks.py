@@ -25,6 +25,8 @@ from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader
 
 _SPREAD = PLACED.append(pa.field(HOME, pa.bool_()))
+# What a task holds of spread events.
+_MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -54,23 +56,48 @@ def do_spread(location: Lake, pending: PendingRows, task: SpreadTask) -> SpreadD
     """Spread the events in some files."""
     pending = replace(pending, files=replace(pending.files, paths=task.files), held=None)
     steps = [step for step in task.work.steps if isinstance(step, ApplyRows)]
-    by_name: dict[str, pa.Table] = {}
-    parts: list[list[pa.Table]] = [[] for _ in range(task.count)]
+    by_name: dict[str, list[ApplyRows]] = {}
     for step in steps:
-        name = name_events(step)
-        if name not in by_name:
-            by_name[name] = pending.read([name])
-        events = select_segment(by_name[name], step.low, step.high)
-        for part, spread in zip(parts, spread_events(events, step, task.count), strict=True):
-            part.append(spread.select(_SPREAD.names).cast(_SPREAD))
-    id = task.work.incarnation
-    files: list[list[SpreadFile]] = []
-    for part in parts:
-        events = pa.concat_tables(part)
-        rows = events.num_rows
-        names = [write_passing(location, f"current/{id}", events)] if rows else []
-        files.append([SpreadFile(name, rows) for name in names])
-    return SpreadDone(id, files)
+        by_name.setdefault(name_events(step), []).append(step)
+    spread = _Spread(location, task)
+    for name, of_name in by_name.items():
+        for block in pending.read_blocks([name]):
+            for step in of_name:
+                events = select_segment(block, step.low, step.high)
+                spread.add(spread_events(events, step, task.count))
+    return spread.finish()
+
+
+class _Spread:
+    """The events of each part, in memory up to a size and then in files."""
+
+    def __init__(self, location: Lake, task: SpreadTask) -> None:
+        self._location = location
+        self._id = task.work.incarnation
+        self._held: list[list[pa.Table]] = [[] for _ in range(task.count)]
+        self._size = 0
+        self._files: list[list[SpreadFile]] = [[] for _ in range(task.count)]
+
+    def add(self, parts: Sequence[pa.Table]) -> None:
+        for held, part in zip(self._held, parts, strict=True):
+            if part.num_rows:
+                held.append(part.select(_SPREAD.names).cast(_SPREAD))
+                self._size += part.nbytes
+        if self._size >= _MOST_BYTES:
+            self._write()
+
+    def finish(self) -> SpreadDone:
+        self._write()
+        return SpreadDone(self._id, self._files)
+
+    def _write(self) -> None:
+        for number, held in enumerate(self._held):
+            if held:
+                events = pa.concat_tables(held)
+                name = write_passing(self._location, f"current/{self._id}", events)
+                self._files[number].append(SpreadFile(name, events.num_rows))
+        self._held = [[] for _ in self._held]
+        self._size = 0
 
 
 def read_spread(location: Lake, id: str, files: Sequence[SpreadFile]) -> pa.Table:

@@ -6,6 +6,7 @@ from itertools import chain
 
 from ticdc_assets.lake.apply.control_events import ControlEvents, StatedSchemas
 from ticdc_assets.lake.apply.engine import Engine
+from ticdc_assets.lake.apply.event_weights import EventWeights, weigh_events
 from ticdc_assets.lake.apply.pending_rows import (
     PendingRows,
     Window,
@@ -41,6 +42,7 @@ class PreparedWindow:
     rows: PendingRows
     # How many there are.
     row_count: int
+    weights: EventWeights
     plan: Plan
     engine: Engine
 
@@ -71,7 +73,8 @@ def prepare_window(
     window = Window(start.ts, start.batch, ts, batch)
     in_milliseconds = get_ordering(feed) == "milliseconds"
     rows = find_pending_rows(lake.location, window, in_milliseconds=in_milliseconds)
-    if rows.files.rows <= count_little(lake, _FEW_ROWS) and rows.files.size <= _FEW_BYTES:
+    weights = weigh_events(lake.location, rows.files)
+    if weights.total <= count_little(lake, _FEW_ROWS) and rows.files.size <= _FEW_BYTES:
         rows = rows.hold()
     stream_rules = make_rules(feed)
     ddls = tuple(ddl for ddl in control.ddls if ddl.commit_ts <= ts)
@@ -110,7 +113,7 @@ def prepare_window(
         stream_rules.redecode,
         updates_split=not feed.output_raw_change_event,
     )
-    return PreparedWindow(lake, start, rows, count, plan, engine)
+    return PreparedWindow(lake, start, rows, count, weights, plan, engine)
 
 
 def has_files(lake: LakeSession, snapshot: Snapshot, incarnation: str) -> bool:

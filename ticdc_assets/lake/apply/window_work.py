@@ -36,7 +36,8 @@ from ticdc_assets.store.writer import LakeWriter, is_writable
 # What a task holds of events, and of these and the rows of its tables together.
 EVENTS_PER_PART = 500_000
 _MOST_ROWS = 2_000_000
-# Of Parquet, which is several times as much in memory: an array of Arrow holds 2 GiB of texts.
+# Of Parquet of its tables, which is several times as much in memory.  An array of Arrow holds 2 GiB
+# of texts.
 _MOST_BYTES = 128 << 20
 # Commits mostly wait for storage.
 _COMMITS_AT_ONCE = 8
@@ -44,10 +45,10 @@ _COMMITS_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A task, how many events it has, and those of its tables that exist, as they are now."""
+    """A task, the weight of its rows, and those of its tables that exist, as they are now."""
 
     task: TableTask
-    events: int
+    weight: int
     tables: Mapping[str, DeltaTable]
 
 
@@ -114,19 +115,18 @@ class WindowWork:
                 continue
             read += files.rows
             size += files.size
-        # Of many tables, each event counts for the same size.
-        pending = self.window.engine.pending.files
-        of_events = pending.size * events // max(pending.rows, 1)
+        task = TableTask(work, known, way)
+        weight = self.window.weights.weigh(task.names, events)
         parts = max(
-            *(-(-events // EVENTS_PER_PART), -(-(events + read) // _MOST_ROWS)),
-            *(-(-of_events // _MOST_BYTES), -(-size // _MOST_BYTES), 1),
+            *(-(-weight // EVENTS_PER_PART), -(-(weight + read) // _MOST_ROWS)),
+            *(-(-size // _MOST_BYTES), 1),
         )
-        task = TableTask(work, known, way, parts)
+        task = replace(task, parts=parts)
         if may_append and parts > 1:
             task = replace(task, spans=self._cut(task, events))
         if task.parts > 1 and not task.spans and (len(ids) > 1 or not can_be_split(work[ids[0]])):
             task = replace(task, parts=1)
-        return _Prepared(task, events + read, tables)
+        return _Prepared(task, weight + read, tables)
 
     def _cut(self, task: TableTask, events: int) -> tuple[SpanFiles, ...]:
         """Return the spans of time that may be the parts of a task: one that only adds rows.
@@ -188,7 +188,7 @@ class WindowWork:
     ) -> list[str]:
         """Do tasks and commit their tables; return those whose work was undone."""
         tables = {id: table for each in prepared for id, table in each.tables.items()}
-        tasks = [(each.task, each.events) for each in prepared]
+        tasks = [(each.task, each.weight) for each in prepared]
         undone, left = [], []
 
         def finish(done: TableDone) -> tuple[TableDone, TableOutcome | None]:

@@ -23,8 +23,9 @@ from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.store.arrow import arrow_schema
 from ticdc_assets.store.commits import group_by_size
 from ticdc_assets.store.contracts import RAW_RECORDS
+from ticdc_assets.store.file_blocks import open_parquet
 from ticdc_assets.store.lake import Lake, LakeSession
-from ticdc_assets.store.reader import FileList, LakeReader, open_parquet
+from ticdc_assets.store.reader import FileList, LakeReader
 from ticdc_assets.store.work_size import count_little
 from ticdc_assets.store.workers import run_in_workers
 from ticdc_assets.upstream.snapshot import OpenUpstream
