@@ -11,6 +11,7 @@ from typing import cast
 
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.engines import ENGINES
+from ticdc_assets.cli.metrics_options import add_metrics_options
 from ticdc_assets.cli.option_values import (
     parse_count,
     parse_days,
@@ -172,6 +173,9 @@ def _add_monitoring(commands: "argparse._SubParsersAction[Parser]") -> None:
         " 10m, and no such exit code)",
     )
     _add_format(status, ("text", "json"))
+    metrics = _add_command(commands, "metrics", "metrics", "serve metrics for Prometheus")
+    _add_lake(metrics, "default: all that FILE declares")
+    add_metrics_options(metrics)
 
 
 def _add_listing(commands: "argparse._SubParsersAction[Parser]") -> None:
