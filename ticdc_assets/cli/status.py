@@ -107,6 +107,7 @@ def _make_run(run: LastRun) -> records.Run:
         started_at=run.started_at,
         ended_at=run.ended_at,
         reason=run.reason,
+        run_id=run.run_id,
     )
 
 

@@ -23,6 +23,7 @@ from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.json_files import read_json_file, write_json_file
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import open_folder
+from ticdc_assets.store.run_id import find_run_id
 
 # Of the lock, too: a run is a command that holds it, or the run of Dagster's that does the same.
 RunCommand = Literal["advance", "resume", "rebuild", "maintain", "check"]
@@ -56,6 +57,8 @@ class LastRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run as its file states it; without an end while it goes on."""
 
     command: RunCommand
+    # Of the command, or of Dagster's run.
+    run_id: str | None = None
     started_at: datetime
     host: str
     pid: int
@@ -96,6 +99,7 @@ def recorded(lake: Lake, command: RunCommand) -> Iterator[None]:
     before = read_last_run(lake)
     begun = LastRun(
         command=command,
+        run_id=find_run_id(),
         started_at=datetime.now(UTC),
         host=socket.gethostname(),
         pid=os.getpid(),
