@@ -23,6 +23,7 @@ from tests.cli.made_metrics import (
 )
 from tests.cli.test_status import HOUR, declare, ts
 from tests.made_lake import write_snapshot
+from tests.resources.s3_account import open_client, s3_account
 from ticdc_assets.cli import metrics as command
 from ticdc_assets.cli.metric_families import METRICS
 from ticdc_assets.cli.status import ReadStatus
@@ -112,6 +113,21 @@ def test_sizes_are_those_of_the_files() -> None:
     largest = sorted(names, key=lambda name: -files[name])[:20]
     assert by(found, "ticdc_table_files", "table", "a") == {name: files[name] for name in largest}
     assert set(by(found, "ticdc_table_bytes", "table", "a")) == set(largest)
+
+
+def test_sizes_in_an_object_store_are_those_on_a_disk(tmp_path: Path) -> None:
+    declare("a")
+    lake = make_lake("a", ["t0", "t1", "t2"])
+    write_deltalake(lake.path("history/t1"), pa.table({"n": [1]}))
+    on_disk = collect()
+    with s3_account(tmp_path) as url:
+        for path in filter(Path.is_file, Path("lake").rglob("*")):
+            open_client(url).put_object(Bucket="lakes", Key=str(path), Body=path.read_bytes())
+        in_store = collect(make_collector(lake="s3://lakes/lake"))
+    sizes = [key for key in on_disk if key[0].startswith(("ticdc_table", "ticdc_lake_delta"))]
+    sizes += [key for key in on_disk if key[0] in ("ticdc_lake_files", "ticdc_lake_bytes")]
+    assert len(sizes) > 12
+    assert {key: in_store.get(key) for key in sizes} == {key: on_disk[key] for key in sizes}
 
 
 def test_only_tables_that_changed_are_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
