@@ -65,7 +65,7 @@ METRICS: Mapping[str, Definition] = {
     "ticdc_last_run_end_timestamp_seconds": _gauge("When it ended; none while it goes on."),
     "ticdc_last_run_stage_seconds": _gauge("How long its stages took, in all windows.", "stage"),
     "ticdc_runs_total": _count("Runs that have ended.", "command", "result"),
-    "ticdc_windows_total": _count("Windows that runs have applied."),
+    "ticdc_windows_total": _count("How often runs went through all stages."),
     "ticdc_stage_seconds_total": _count("How long stages took, in all runs that ended.", "stage"),
     "ticdc_stage_rows_total": _count("Inputs that were ingested, and row changes.", "stage"),
     "ticdc_stage_bytes_total": _count("Bytes that were ingested and decoded.", "stage"),
