@@ -6,6 +6,7 @@ _EXTRAS = {
     "kafka": ("confluent_kafka",),
     "s3": ("boto3", "botocore"),
     "gcs": ("cryptography", "jwt"),
+    "metrics": ("prometheus_client",),
     "catalogs": ("pyiceberg", "pymetastore", "requests", "thrift"),
 }
 

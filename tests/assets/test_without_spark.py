@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 
 from ticdc_assets.demo import SimulationOptions, prepare
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.last_run import read_last_run
 
 RUN = """
 import dagster as dg
@@ -17,6 +19,7 @@ checks = result.get_asset_check_evaluations()
 failed = [each.check_name for each in checks if not each.passed]
 assert result.success and len(checks) > 20 and not failed, failed
 assert SparkSession.getActiveSession() is None
+print(result.run_id)
 """
 
 
@@ -38,3 +41,8 @@ def test_a_run_over_a_few_rows_and_its_checks_start_no_spark(tmp_path: Path) -> 
         timeout=240,
     )
     assert done.returncode == 0, done.stderr.decode()[-3000:]
+    # What the lake has recorded names the run that Dagster shows.
+    recorded = read_last_run(Lake(str(tmp_path / "lake"), "shop"))
+    assert recorded is not None
+    assert recorded.run_id == done.stdout.decode().split()[-1]
+    assert recorded.work["apply"].rows > 0

@@ -32,8 +32,10 @@ from ticdc_assets.run import (
 )
 from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.last_run import RunCommand
 from ticdc_assets.store.lock import locked
 from ticdc_assets.store.reader import MANY_ROWS, LakeReader
+from ticdc_assets.store.run_id import running_as
 from ticdc_assets.store.work_size import sized_for
 from ticdc_assets.views.stream_limits import describe_lake_limits
 
@@ -124,7 +126,8 @@ class _Run:
         """Advance if any of the defined assets is selected, else only check."""
         for limit in describe_lake_limits(self._feed, self._location):
             self._context.log.warning(limit)
-        with locked(self._location, "advance" if self._selected else "check"):
+        command: RunCommand = "advance" if self._selected else "check"
+        with running_as(self._context.run.run_id), locked(self._location, command):
             before = read_catalog(self._location)
             if self._selected:
                 yield from self._advance(before, GraphAssets(defined, self._selected))

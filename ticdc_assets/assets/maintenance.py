@@ -12,6 +12,7 @@ from ticdc_assets.resources.deployment import LakeResource, SparkResource, lost_
 from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.store.lock import locked
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.run_id import running_as
 
 
 class Maintenance(dg.Config):
@@ -35,7 +36,8 @@ def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
         location = lake.for_changefeed(feed.id)
         # Before a run of minutes waits for its turn.
         check_days(config.retain_days, config.expire_days)
-        with redacted_errors(), lost_server_errors(), locked(location, "maintain"):
+        run = running_as(context.run.run_id)
+        with redacted_errors(), lost_server_errors(), run, locked(location, "maintain"):
             opened = spark.open_lake(location, feed)
             result = maintain(
                 opened,

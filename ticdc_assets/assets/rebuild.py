@@ -21,6 +21,7 @@ from ticdc_assets.run import RunReport, find_tables, rebuild_tables
 from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.store.lock import locked
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.run_id import running_as
 from ticdc_assets.views.names import LakeNames
 
 
@@ -48,7 +49,8 @@ def rebuild_job(feed: Changefeed, assets: dg.AssetsDefinition) -> dg.JobDefiniti
         started = time.monotonic()
         preview_rows = read_preview_rows()
         location = lake.for_changefeed(feed.id)
-        with redacted_errors(), lost_server_errors(), locked(location, "rebuild"):
+        run = running_as(context.run.run_id)
+        with redacted_errors(), lost_server_errors(), run, locked(location, "rebuild"):
             names = LakeNames.open(LakeReader(location), feed)
             incarnations = find_tables(names, config.tables, "tables")
             before = read_catalog(location)

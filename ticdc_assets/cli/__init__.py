@@ -5,6 +5,6 @@ returns; it has no logic of its own.  Results go to standard output, messages ab
 standard error.  Only the module of `replay` imports the reference model.
 """
 
-from ticdc_assets.cli.command_line import main
+from ticdc_assets.cli.command import main
 
 __all__ = ["main"]

@@ -1,16 +1,13 @@
-"""Define all commands and their options, and run one; its module is imported only then."""
+"""Define all commands and their options."""
 
 import argparse
-import importlib
-import os
-import sys
-from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.engines import ENGINES
+from ticdc_assets.cli.log_options import add_log_options
+from ticdc_assets.cli.metrics_options import add_metrics_options
 from ticdc_assets.cli.option_values import (
     parse_count,
     parse_days,
@@ -20,69 +17,9 @@ from ticdc_assets.cli.option_values import (
     parse_tso,
     parse_tsos,
 )
-from ticdc_assets.cli.output import warn
-from ticdc_assets.cli.parser import Parser, ShowVersion, find_bytes_that_are_not_utf8
+from ticdc_assets.cli.parser import Parser, ShowVersion
 from ticdc_assets.cli.simulation_options import add_simulations
 from ticdc_assets.cli.upstream_options import add_load_options, add_verify_options
-from ticdc_assets.errors import ConfigError
-from ticdc_assets.extras import describe_missing
-from ticdc_assets.safe_text import redact, redacted_errors, remember_secrets_in
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit code."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    for argument in given:
-        remember_secrets_in(argument)
-    options = make_parser().parse_args(given)
-    if wrong := find_bytes_that_are_not_utf8(given):
-        warn(f"ticdc-assets: {wrong} is not UTF-8: rename what it names, or correct it")
-        return 2
-    try:
-        # Importing Spark takes seconds, so only the commands that need it do.
-        module = importlib.import_module(f"ticdc_assets.cli.{options.module}")
-        run = getattr(module, options.command.replace("-", "_"))
-        code = cast(Callable[[argparse.Namespace], int], run)(options)
-        sys.stdout.flush()
-    except ConfigError as error:
-        warn(f"ticdc-assets: {error}")
-        return 2
-    except ImportError as error:
-        missing = describe_missing(error)
-        if missing is None:
-            raise
-        warn(f"ticdc-assets: {options.command}: {missing}")
-        return 2
-    except BrokenPipeError:
-        # The program that reads the output, such as head or less, has ended.
-        sys.stdout = None
-        return 0
-    except KeyboardInterrupt:
-        warn(f"ticdc-assets: {texts.INTERRUPTED}")
-        return 130
-    except OSError as error:
-        # Input that cannot be read raises ConfigError or becomes an event: this is our output.
-        sys.stdout = None
-        warn(f"ticdc-assets: standard output: {redact(error.strerror or str(error))}")
-        return 2
-    except Exception as error:
-        reason = _describe_spark_failure(error)
-        if reason is None:
-            with redacted_errors():
-                raise
-        warn(f"ticdc-assets: Spark failed: {redact(reason)}")
-        warn(f"ticdc-assets: {texts.AFTER_SPARK}")
-        return 2
-    return code
-
-
-def _describe_spark_failure(error: Exception) -> str | None:
-    """Describe a failure of Spark; None for another error, or if Spark's log is switched on."""
-    if "pyspark" not in sys.modules:
-        return None
-    from ticdc_assets.resources.spark import LOG, describe_failure
-
-    return None if os.environ.get(LOG) else describe_failure(error)
 
 
 def make_parser() -> Parser:
@@ -102,6 +39,7 @@ def make_parser() -> Parser:
     _add_showing(commands)
     _add_repairing(commands)
     add_simulations(partial(_add_command, commands))
+    add_log_options(commands.choices)
     return parser
 
 
@@ -172,6 +110,9 @@ def _add_monitoring(commands: "argparse._SubParsersAction[Parser]") -> None:
         " 10m, and no such exit code)",
     )
     _add_format(status, ("text", "json"))
+    metrics = _add_command(commands, "metrics", "metrics", "serve metrics for Prometheus")
+    _add_lake(metrics, "default: all that FILE declares")
+    add_metrics_options(metrics)
 
 
 def _add_listing(commands: "argparse._SubParsersAction[Parser]") -> None:

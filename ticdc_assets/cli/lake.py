@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.cli import records, texts
-from ticdc_assets.cli.output import print_records, say, warn
+from ticdc_assets.cli.output import note, print_records, say, warn
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.quarantine import warn_of_quarantine
 from ticdc_assets.cli.source import find_changefeed, format_command, open_names, open_reader
@@ -55,6 +55,7 @@ def advance(options: argparse.Namespace) -> int:
         try:
             while not windows or windows[-1].ingested.has_more:
                 windows.append(advance_lake(lake, source, progress=progress))
+                _note_window(windows[-1])
         finally:
             progress.end()
         changed = update_catalogs(lake.location, lake.feed)
@@ -76,9 +77,23 @@ def advance(options: argparse.Namespace) -> int:
     return 1 if statuses["paused"] else code
 
 
+def _note_window(done: AdvanceResult) -> None:
+    ingested, decoded, applied = done.ingested, done.decoded, done.applied
+    note(
+        f"applied up to {applied.resolved_ts}",
+        resolved_ts=applied.resolved_ts,
+        input=ingested.items,
+        input_bytes=ingested.bytes,
+        row_changes=decoded.rows,
+        rows_applied=applied.rows,
+        tables_changed=applied.tables,
+        quarantined=decoded.quarantined + applied.quarantined,
+    )
+
+
 def _print_notes(lake: LakeSession) -> None:
-    for note in describe_lake_limits(lake.feed, lake.location):
-        warn(f"note: {note}")
+    for limit in describe_lake_limits(lake.feed, lake.location):
+        warn(f"note: {limit}", "info")
 
 
 def _make_advance(feed: Changefeed, done: AdvanceResult, seconds: float) -> records.Advance:
@@ -146,10 +161,15 @@ def format_advance(found: Sequence[records.Advance]) -> Iterator[str]:
         yield f"  in {done.seconds:.1f} s"
 
 
+def _warn_of(problem: Problem) -> None:
+    about = {"kind": problem.kind, "database": problem.database, "table": problem.table}
+    warn(problem.describe(), "warning", **{name: text for name, text in about.items() if text})
+
+
 def _report(problems: list[Problem], quarantined: int) -> int:
     """Print every problem and return the exit code."""
     for problem in problems:
-        warn(problem.describe())
+        _warn_of(problem)
     return 1 if quarantined or any(problem.data_may_differ for problem in problems) else 0
 
 
@@ -271,7 +291,7 @@ def maintain(options: argparse.Namespace) -> int:
         )
         # An Iceberg catalog names files, which the next maintenance may remove.
         for problem in update_catalogs(lake.location, lake.feed):
-            warn(problem.describe())
+            _warn_of(problem)
     record = records.Maintain(
         changefeed=lake.feed.id,
         tables_compacted=done.compacted,

@@ -1,15 +1,17 @@
 """What commands print.  A terminal obeys control characters, and names and values have any.
 
 Lines for people are always escaped.  Data goes to a file or a program as it is, and to a terminal
-escaped.
+escaped.  Lines about the run are text, or with `--log json` objects that a collector of logs reads.
 """
 
 import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -19,6 +21,10 @@ from ticdc_assets.safe_text import escape_control
 _UNPRINTABLE = re.compile(r"[^\n\x20-\x7e]")
 
 _Record = TypeVar("_Record")
+Level = Literal["info", "warning", "error"]
+
+# What every object of a log in JSON states; None while the log is text.
+_log: Mapping[str, object] | None = None
 
 
 def say(line: str = "") -> None:
@@ -26,9 +32,38 @@ def say(line: str = "") -> None:
     print(escape_control(line), flush=True)
 
 
-def warn(line: str) -> None:
-    """Print a line about the run on standard error."""
-    print(escape_control(line), file=sys.stderr, flush=True)
+@contextmanager
+def log_in_json(**stated: object) -> Iterator[None]:
+    """Write lines about the run as JSON objects, each with what is stated."""
+    global _log
+    _log = stated
+    try:
+        yield
+    finally:
+        _log = None
+
+
+def is_log_in_json() -> bool:
+    """Return whether lines about the run are JSON objects."""
+    return _log is not None
+
+
+def warn(line: str, level: Level = "warning", **fields: object) -> None:
+    """Print a line about the run on standard error; an object has a level and fields, too."""
+    if _log is None:
+        print(escape_control(line), file=sys.stderr, flush=True)
+        return
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+    entry = {"time": now, "level": level, **_log, "message": line, **fields}
+    # In one piece: several threads write.
+    sys.stderr.write(json.dumps(entry) + "\n")
+    sys.stderr.flush()
+
+
+def note(line: str, **fields: object) -> None:
+    """Print what only a log in JSON has: people see it from the command itself."""
+    if _log is not None:
+        warn(line, "info", **fields)
 
 
 def show_live(text: str) -> None:

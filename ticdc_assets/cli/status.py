@@ -1,11 +1,13 @@
 """`status`: how far every changefeed has got, and what needs a person."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
+from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.output import print_records, warn
 from ticdc_assets.cli.patience import PATIENCE, end_command
@@ -31,17 +33,9 @@ def status(options: argparse.Namespace) -> int:
     """Print a line per changefeed."""
     feeds = find_changefeeds(options)
     max_lag = read_max_lag() if options.max_lag is None else options.max_lag
-    root = get_lake_root(options.lake)
     caller = PatientCaller(PATIENCE)
-    lakes = read_lake_states(feeds, root, caller)
-    sources = read_source_states(feeds, root, lakes, caller, max_lag)
-    catalogs = read_catalog_problems(feeds, root, caller)
     found = [
-        replace(
-            _make_record(feed.id, sources[feed.id], lakes[feed.id], max_lag),
-            catalog_problems=catalogs.get(feed.id, []),
-        )
-        for feed in feeds
+        each.record for each in read_status(feeds, get_lake_root(options.lake), caller, max_lag)
     ]
     found.sort(key=_rank)
     print_records(options, found, format_status)
@@ -50,6 +44,32 @@ def status(options: argparse.Namespace) -> int:
             warn(line)
     is_wanted = options.max_lag is not None
     return end_command(caller, 1 if is_wanted and any(record.is_late for record in found) else 0)
+
+
+@dataclass(frozen=True)
+class ReadStatus:
+    """A changefeed's status, and what it was made of."""
+
+    record: records.Status
+    source: SourceState
+    lake: LakeState
+
+
+def read_status(
+    feeds: Iterable[Changefeed], root: str, caller: PatientCaller, max_lag: float
+) -> list[ReadStatus]:
+    """Read the status of several changefeeds at a time; no error is raised."""
+    feeds = list(feeds)
+    lakes = read_lake_states(feeds, root, caller)
+    sources = read_source_states(feeds, root, lakes, caller, max_lag)
+    catalogs = read_catalog_problems(feeds, root, caller)
+    found = []
+    for feed in feeds:
+        source, lake = sources[feed.id], lakes[feed.id]
+        record = _make_record(feed.id, source, lake, max_lag)
+        record = replace(record, catalog_problems=catalogs.get(feed.id, []))
+        found.append(ReadStatus(record, source, lake))
+    return found
 
 
 def _make_record(id: str, source: SourceState, lake: LakeState, max_lag: float) -> records.Status:
@@ -87,6 +107,7 @@ def _make_run(run: LastRun) -> records.Run:
         started_at=run.started_at,
         ended_at=run.ended_at,
         reason=run.reason,
+        run_id=run.run_id,
     )
 
 

@@ -29,7 +29,8 @@ Turn the output of TiCDC into a lake of Delta tables that equal the upstream tab
 them with existing rows (load), inspect it (tables, show, snapshot, events, why, schema, ledger),
 make it known to other engines (sql) and to dbt (dbt-sources), compare it with upstream (verify) and
 repair it (resume, rebuild, maintain); check a deployment before it runs (check), and watch it
-(status); or read a small changefeed without a lake (decode, replay), and convert TSOs (tso).
+(status, metrics); or read a small changefeed without a lake (decode, replay), and convert
+TSOs (tso).
 """
 
 DEMO_PROTOCOLS = ("csv", "canal-json", "simple", "open-protocol")
@@ -103,6 +104,12 @@ lags behind (checkpoint lag), how far the lake lags behind that (lake lag), both
 when TiCDC wrote last, how many tables are paused, waiting and partial, what is in the quarantine,
 and how the last run ended.  What needs a person comes first.  With --max-lag, the exit code is 1 if
 the lag of a changefeed exceeds it, or if nothing can be read or was applied yet.
+""",
+    "metrics": """\
+Serve, to Prometheus, what `status` knows of every declared changefeed, or of the one that
+--changefeed names, and besides what stages did, and how many files and bytes the lake has; until
+you stop it with Ctrl-C.  With --textfile, write that to a file once, for the textfile collector of
+the node exporter.  It needs no Java, and only reads.
 """,
     "show": """\
 Print the rows of a table, or write all tables, as they were in TiDB at any applied TSO.  Formats:

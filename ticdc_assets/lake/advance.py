@@ -26,6 +26,7 @@ from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.last_run import StageClock
 from ticdc_assets.store.lock import check_lock
 from ticdc_assets.store.reader import MANY_ROWS, LakeReader
 from ticdc_assets.store.tables import create_tables
@@ -116,10 +117,11 @@ def advance(
     lake: LakeSession, source: Source, *, progress: Progress | None = None
 ) -> AdvanceResult:
     """Run every stage once, from where the lake's last commits ended."""
+    clock = StageClock(lake.location)
     with sized_for(lake, small=True):
         create_tables(lake)
         before = read_last_snapshot(lake)
-        ingested, decoded = _ingest_and_decode(lake, source, before, progress)
+        ingested, decoded = _ingest_and_decode(lake, source, before, progress, clock)
         with sized_for(lake, small=decoded.rows < MANY_ROWS):
             applied = apply(
                 lake,
@@ -128,8 +130,11 @@ def advance(
                 open_upstream=source.open_upstream,
                 progress=None if progress is None else lambda n, of: progress("apply", n, of),
             )
+            clock.end("apply", applied.rows)
             applied = _update_histories(lake, applied, progress)
+            clock.end("history")
         applied = _publish(lake, applied, before)
+        clock.end("publish")
     if decoded.quarantined or applied.quarantined:
         faults = _describe_faults(LakeReader(lake.location), before)
         applied = replace(applied, problems=[*faults, *applied.problems])
@@ -175,6 +180,7 @@ def replay_tables(
     lake: LakeSession, applied: Snapshot, replay: ReplayRequest, progress: Progress
 ) -> ApplyResult:
     """Replay tables from the events in the lake, without ingesting anything."""
+    clock = StageClock(lake.location)
     done = apply(
         lake,
         applied,
@@ -182,8 +188,12 @@ def replay_tables(
         replay=replay,
         progress=lambda count, of: progress("replay", count, of),
     )
+    clock.end("replay", done.rows)
     done = _update_histories(lake, done, progress)
-    return _publish(lake, done, applied)
+    clock.end("history")
+    done = _publish(lake, done, applied)
+    clock.end("publish")
+    return done
 
 
 def _publish(lake: LakeSession, applied: ApplyResult, before: Snapshot) -> ApplyResult:
@@ -202,7 +212,11 @@ def _update_histories(
 
 
 def _ingest_and_decode(
-    lake: LakeSession, source: Source, before: Snapshot, progress: Progress | None
+    lake: LakeSession,
+    source: Source,
+    before: Snapshot,
+    progress: Progress | None,
+    clock: StageClock,
 ) -> tuple[IngestResult, DecodeResult]:
     def report(size: int, _: int) -> None:
         if progress is not None:
@@ -211,8 +225,11 @@ def _ingest_and_decode(
     since = before.decoded_batch
     if isinstance(source, FolderSource):
         ingested = ingest_folder(lake, source.folder, progress=report)
+        clock.end("ingest", ingested.items, ingested.bytes)
         find_schemas = SchemasFor(lake, before)
-        return ingested, decode_folder(lake, source.open_folder, find_schemas, since=since)
+        decoded = decode_folder(lake, source.open_folder, find_schemas, since=since)
+        clock.end("decode", decoded.rows, decoded.bytes)
+        return ingested, decoded
     decode = TopicDecode(lake, source.open_payloads, source.open_upstream, since=since)
     with ThreadPoolExecutor(1) as thread:
         running: Future[None] | None = None
@@ -228,6 +245,10 @@ def _ingest_and_decode(
                 running = thread.submit(decode.decode_many)
 
         ingested = ingest_records(lake, source.records, progress=decode_along)
+        # What was decoded along with it took no more time.
+        clock.end("ingest", ingested.items, ingested.bytes)
         if running is not None:
             running.result()
-    return ingested, decode.finish()
+    decoded = decode.finish()
+    clock.end("decode", decoded.rows, decoded.bytes)
+    return ingested, decoded

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.plan.state import name_address
+from ticdc_assets.store.run_id import find_run_id
 from ticdc_assets.store.sql import delta_table
 
 if TYPE_CHECKING:
@@ -101,6 +102,9 @@ class LakeSession:
             if self._started is None:
                 assert callable(self._start)
                 self._started = self._start()
+                if (run_id := find_run_id()) is not None:
+                    # Of the jobs that this thread starts; Spark's UI and listeners show it.
+                    self._started.addTag(f"ticdc-run-{run_id}")
                 if self.set_up is not None:
                     self.set_up(self._started)
             return self._started

@@ -21,6 +21,7 @@ from ticdc_assets.store.data_files import WrittenFile
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.lock import check_lock
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.run_id import find_run_id
 from ticdc_assets.store.tables import COUNTED_STAGE
 from ticdc_assets.store.writer import ConcurrentCommit, LakeWriter, is_writable
 
@@ -75,7 +76,9 @@ class StageMark:
     @property
     def text(self) -> str:
         named = {"stage": self.stage, "number": self.number, "token": self.token}
-        return json.dumps(named | dict(self.metadata))
+        run_id = find_run_id()
+        run = {} if run_id is None else {"run_id": run_id}
+        return json.dumps(named | run | dict(self.metadata))
 
     @property
     def properties(self) -> CommitProperties:

@@ -9,7 +9,8 @@ beyond a limit is a problem; the source tells whose.
 """
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -61,11 +62,17 @@ class LakeState:
     paused: int = 0
     waiting: int = 0
     partial: int = 0
-    quarantined: int = 0
+    # By the stage that could not use them: decode, apply or load.
+    quarantined_by_stage: Mapping[str, int] = field(default_factory=dict)
     last_run: LastRun | None = None
     watermarks: WatermarkState | None = None
     # Why it cannot be read.
     reason: str | None = None
+
+    @property
+    def quarantined(self) -> int:
+        """Input and rows that tables may lack."""
+        return sum(self.quarantined_by_stage.values())
 
 
 class _UnknownTables(msgspec.Struct):
@@ -105,7 +112,9 @@ def read_lake_state(lake: Lake) -> LakeState:
         progress, snapshot_id = _read_newest_snapshot(reader)
         statuses = Counter(reader.read(reader.open("tables"), ["status"])["status"].to_pylist())
         statuses["waiting"] += _count_unknown_tables(reader, snapshot_id)
-        quarantined = sum(fault.count for fault in list_faults(reader) if fault.is_open)
+        quarantined: Counter[str] = Counter()
+        for fault in list_faults(reader):
+            quarantined[fault.stage] += fault.count if fault.is_open else 0
     except LakeNotFound:
         return LakeState(last_run=last_run)
     except ConfigError as error:
@@ -116,7 +125,7 @@ def read_lake_state(lake: Lake) -> LakeState:
         paused=statuses["paused"],
         waiting=statuses["waiting"],
         partial=statuses["partial"],
-        quarantined=quarantined,
+        quarantined_by_stage=quarantined,
         last_run=last_run,
     )
 
