@@ -41,6 +41,7 @@ class Run(Struct, frozen=True, kw_only=True):
     started_at: datetime
     ended_at: datetime | None
     reason: str | None
+    version: str | None
 
 
 class Status(Record, frozen=True, kw_only=True):

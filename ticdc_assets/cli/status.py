@@ -87,6 +87,7 @@ def _make_run(run: LastRun) -> records.Run:
         started_at=run.started_at,
         ended_at=run.ended_at,
         reason=run.reason,
+        version=run.version,
     )
 
 

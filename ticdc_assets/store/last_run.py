@@ -22,6 +22,7 @@ from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.json_files import read_json_file, write_json_file
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import open_folder
+from ticdc_assets.version import VERSION
 
 # Of the lock, too: a run is a command that holds it, or the run of Dagster's that does the same.
 RunCommand = Literal["advance", "resume", "rebuild", "maintain", "check"]
@@ -42,13 +43,19 @@ class LastRun(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime | None = None
     result: RunResult = "running"
     reason: str | None = None
+    # Of this software; nothing before versions were recorded.
+    version: str | None = None
 
 
 @contextmanager
 def recorded(lake: Lake, command: RunCommand) -> Iterator[None]:
     """Record a run, and how it ends."""
     begun = LastRun(
-        command=command, started_at=datetime.now(UTC), host=socket.gethostname(), pid=os.getpid()
+        command=command,
+        started_at=datetime.now(UTC),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        version=VERSION,
     )
     _write(lake, begun)
     try:
