@@ -38,7 +38,7 @@ COMMANDS = [
     *(["show", TABLE], ["show", TABLE, "--at", "15"], ["show", "--out", "shown"], ["tables"]),
     *(["tables", "--paths"], ["snapshot", "--into", "copy"], ["sql", "--for", "duckdb"]),
     *(["dbt-sources"], ["events", TABLE], ["why", TABLE, "id=1"], ["schema", TABLE]),
-    *(["quarantine"], ["quarantine", TABLE], ["ledger"]),
+    *(["quarantine"], ["quarantine", TABLE], ["ledger"], ["backup", "--into", "copy"]),
 ]
 
 

@@ -25,7 +25,7 @@ from ticdc_assets.store.reader import open_folder
 from ticdc_assets.version import VERSION
 
 # Of the lock, too: a run is a command that holds it, or the run of Dagster's that does the same.
-RunCommand = Literal["advance", "resume", "rebuild", "maintain", "check"]
+RunCommand = Literal["advance", "resume", "rebuild", "maintain", "backup", "check"]
 # "killed" is a run whose process is gone; on another machine, such a run still looks as running.
 RunResult = Literal["running", "ok", "failed", "interrupted", "killed"]
 
