@@ -20,10 +20,11 @@ PROJECT = Path(__file__).parents[1]
 USERS_LOCK = "ticdc_assets/requirements.lock"
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+# `make wheel` builds one of the checkout, `make release` one of the sdist.
+@pytest.fixture(scope="module", params=[("--wheel",), ()], ids=["checkout", "sdist"])
+def wheel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", str(folder)]
+    build = [sys.executable, "-m", "build", *request.param, "--no-isolation", "-o", str(folder)]
     subprocess.run([*build, str(PROJECT)], check=True, capture_output=True)
     (made,) = folder.glob("*.whl")
     return made
@@ -105,3 +106,30 @@ def test_the_users_lock_is_a_part_of_the_developers_lock() -> None:
     # What users need as well is no tool.
     assert {"pytest", "mypy", "ruff", "uv", "moto", "selenium"} <= tools - set(users)
     assert len(users) < len(developers)
+
+
+def test_a_release_is_committed_described_and_new(tmp_path: Path) -> None:
+    def run(*command: str) -> str:
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return done.stdout.strip().splitlines()[0] if done.returncode else ""
+
+    def commit() -> None:
+        run("git", "add", ".")
+        run("git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-m", "a")
+
+    for name in ("Makefile", "ticdc_assets/version.py", "pyproject.toml", "requirements.lock"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes((PROJECT / name).read_bytes())
+    changes = tmp_path / "CHANGELOG.md"
+    changes.write_text(f"## [Unreleased]\n## [{VERSION.replace('.', 'x')}]\n")
+    run("git", "init", "-q")
+    check = ("make", "--silent", "unreleased")
+    assert run(*check) == "commit everything first: git status"
+    commit()
+    assert run(*check) == f"CHANGELOG.md has no section [{VERSION}]"
+    changes.write_text(f"## [{VERSION}] - 2027-01-31\n")
+    assert run(*check) == "commit everything first: git status"
+    commit()
+    assert run(*check) == ""
+    run("git", "tag", f"v{VERSION}")
+    assert run(*check) == f"v{VERSION} is a tag already"
