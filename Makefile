@@ -17,12 +17,14 @@ SINK =
 # The object store that a lake is in: make setup STORE=s3, azure or gcs.
 STORE =
 
+VERSION = $(shell sed -n 's/^VERSION = "\(.*\)"$$/\1/p' ticdc_assets/version.py)
+
 # Each expands to "yes" if the machine fits, and to nothing otherwise.
 python_fits = $(shell "$(PYTHON)" -c 'import sys, venv, ensurepip; print("yes" * (sys.version_info >= (3, 11)))' 2>/dev/null)
 java_fits = $(shell "$(JAVA)" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | awk '$$1 >= 17 { print "yes"; exit }')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-all test-ui soak check format bench demo dev lock wheel clean machine moved
+.PHONY: help setup test test-all test-ui soak check format bench demo dev lock wheel release unreleased clean machine moved
 
 ##@ Use
 
@@ -74,12 +76,34 @@ lock: $(INSTALLED) ## Resolve the lock files (UPGRADE=--upgrade for the newest v
 	$(RUN) -m uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
 	  --custom-compile-command "make lock" --quiet $(UPGRADE) -o requirements.lock
+	# What the wheel brings for its users: what it needs itself, in the same versions.
+	$(RUN) -m uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
+	  --constraints requirements.lock --generate-hashes --no-emit-index-url --no-emit-find-links \
+	  --no-annotate --custom-compile-command "make lock" --quiet -o ticdc_assets/requirements.lock
 	# The jars follow from the versions that are locked now.
 	@$(MAKE) --no-print-directory $(INSTALLED)
 	$(RUN) -m ticdc_assets.resources.jars --lock
 
 wheel: $(INSTALLED) ## Build the wheel into dist/
 	$(RUN) -m build --wheel --no-isolation
+
+release: $(INSTALLED) unreleased ## Check, test and build the wheel and the sdist of a version into dist/VERSION
+	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory unreleased
+	rm -rf dist/.new
+	# The wheel is built from the sdist, so that has all that it takes.
+	$(RUN) -m build --no-isolation --outdir dist/.new
+	# Both are there, or neither.
+	rm -rf dist/$(VERSION) && mv dist/.new dist/$(VERSION)
+	@echo "dist/$(VERSION): now tag v$(VERSION)"
+
+# What is built is what was committed and described.
+unreleased:
+	@test -z "$$(git status --porcelain)" || { echo "commit everything first: git status"; exit 1; }
+	@grep -q '^## \[$(subst .,\.,$(VERSION))\]' CHANGELOG.md || \
+	  { echo "CHANGELOG.md has no section [$(VERSION)]"; exit 1; }
+	@test -z "$$(git tag --list v$(VERSION))" || { echo "v$(VERSION) is a tag already"; exit 1; }
 
 clean: ## Remove .venv, caches and built files
 	rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

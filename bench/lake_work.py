@@ -29,7 +29,7 @@ from ticdc_assets.store.lake import Lake, LakeSession
 
 # The functions that make up each stage, by the module that has the name.
 TIMED_FUNCTIONS = {
-    "start": {"advance": ["create_tables", "read_last_snapshot"]},
+    "start": {"advance": ["upgrade", "create_tables", "read_last_snapshot"]},
     "ingest": {"advance": ["ingest_folder"]},
     "decode": {"advance": ["decode_folder"]},
     "plan": {"apply.apply": ["read_control_events", "find_late_rows", "prepare_window"]},

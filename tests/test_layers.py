@@ -29,7 +29,7 @@ ARROWS: dict[str, set[str]] = {
     "run": {"resources"},
     "checks": {"resources", "naming"},
     "naming": {"changefeed", "key_parts"},
-    "cli": {"resources", "demo", "reference", "extras"},
+    "cli": {"resources", "demo", "reference", "extras", "version"},
     "extras": set(),
     "reading": {"resources"},
     "dagster_io": {"reading", "naming"},
@@ -39,7 +39,7 @@ ARROWS: dict[str, set[str]] = {
     "load": {"lake"},
     "catalogs": {"lake"},
     "lake": {"store", "upstream"},
-    "store": {"rows"},
+    "store": {"rows", "version"},
     "upstream": {"dumpling"},
     "rows": {"plan"},
     "dumpling": {"protocols"},
@@ -55,6 +55,7 @@ ARROWS: dict[str, set[str]] = {
     "errors": {"safe_text"},
     "key_parts": set(),
     "safe_text": set(),
+    "version": set(),
 }
 
 # What no room may load, except for the rooms listed below.

@@ -67,7 +67,7 @@ def test_a_table_begun_and_not_committed_is_created(spark: SparkSession, tmp_pat
     assert made(begun) == wanted
 
     # The last table that is made is not there, but all others are.
-    shutil.rmtree(begun.path("loads"))
+    shutil.rmtree(begun.path("applied"))
     events = begun.read("events").count()
     create_tables(begun)
     assert {name: described(spark, begun.path(name)) for name in wanted} == wanted

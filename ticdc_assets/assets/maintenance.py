@@ -6,6 +6,7 @@ from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.maintain import check_days, maintain
+from ticdc_assets.lake.upgrade import upgrade
 from ticdc_assets.naming import identifier
 from ticdc_assets.resources.catalogs import update_catalogs
 from ticdc_assets.resources.deployment import LakeResource, SparkResource, lost_server_errors
@@ -39,6 +40,7 @@ def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
         run = running_as(context.run.run_id)
         with redacted_errors(), lost_server_errors(), run, locked(location, "maintain"):
             opened = spark.open_lake(location, feed)
+            upgrade(opened)
             result = maintain(
                 opened,
                 read_existing_snapshot(LakeReader(location)),

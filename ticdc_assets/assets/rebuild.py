@@ -13,6 +13,7 @@ from ticdc_assets.assets.check_results import evaluate_run_checks
 from ticdc_assets.assets.materialize import DagsterEvents, GraphAssets, Materializer
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import SnapshotRange
+from ticdc_assets.lake.upgrade import upgrade
 from ticdc_assets.naming import identifier
 from ticdc_assets.resources.catalog import read_catalog, read_rows_after
 from ticdc_assets.resources.deployment import LakeResource, SparkResource, lost_server_errors
@@ -51,10 +52,11 @@ def rebuild_job(feed: Changefeed, assets: dg.AssetsDefinition) -> dg.JobDefiniti
         location = lake.for_changefeed(feed.id)
         run = running_as(context.run.run_id)
         with redacted_errors(), lost_server_errors(), run, locked(location, "rebuild"):
+            opened = spark.open_lake(location, feed)
+            upgrade(opened)
             names = LakeNames.open(LakeReader(location), feed)
             incarnations = find_tables(names, config.tables, "tables")
             before = read_catalog(location)
-            opened = spark.open_lake(location, feed)
             after = rebuild_tables(opened, names.applied, incarnations, context.log)
             report = RunReport(
                 feed=feed,

@@ -94,6 +94,9 @@ def _add_running(commands: "argparse._SubParsersAction[Parser]") -> None:
         help="delete older decoded records of topics from `raw` (default: keep all)",
     )
     _add_format(maintain, ("text", "json"))
+    backup = _add_command(commands, "backup", "backup", "copy the lake while runs go on")
+    _add_lake(backup)
+    backup.add_argument("--into", metavar="DIR", required=True, help="the copy: a path or URI")
 
 
 def _add_monitoring(commands: "argparse._SubParsersAction[Parser]") -> None:

@@ -25,6 +25,7 @@ from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.maintain import check_days
 from ticdc_assets.lake.maintain import maintain as maintain_lake
+from ticdc_assets.lake.upgrade import upgrade
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.plan.state import DdlName, Incarnation
 from ticdc_assets.plan.waits import describe_waits
@@ -179,6 +180,7 @@ def resume(options: argparse.Namespace) -> int:
     _find_stopped(open_names(options), options)
     lake = open_lake(options)
     with locked(lake.location, "resume", waiting=warn):
+        upgrade(lake)
         names = open_names(options)
         table, ddl = _find_stopped(names, options)
         replay = ReplayRequest(
@@ -220,6 +222,7 @@ def rebuild(options: argparse.Namespace) -> int:
     source = open_source(find_changefeed(options)) if options.from_raw else None
     lake = open_lake(options)
     with locked(lake.location, "rebuild", waiting=warn):
+        upgrade(lake)
         names = open_names(options)
         applied = names.applied
         tables = _find_tables(names, options.tables)
@@ -283,6 +286,7 @@ def maintain(options: argparse.Namespace) -> int:
     read_existing_snapshot(open_reader(options))
     lake = open_lake(options)
     with locked(lake.location, "maintain", waiting=warn):
+        upgrade(lake)
         done = maintain_lake(
             lake,
             read_existing_snapshot(LakeReader(lake.location)),

@@ -8,11 +8,11 @@ import os
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
-from importlib.metadata import version
 from typing import Any, NoReturn
 
 from ticdc_assets.cli.output import say, warn
 from ticdc_assets.safe_text import quote_given, redact
+from ticdc_assets.version import VERSION
 
 # How argparse quotes arguments: the value after these words, up to the choices that it lists.
 _QUOTED_VALUE = re.compile(
@@ -97,7 +97,7 @@ class ShowVersion(argparse.Action):
 
     # Parameters: those of argparse.
     def __call__(self, *_: Any) -> NoReturn:
-        say(f"ticdc-assets {version('ticdc-assets')}")
+        say(f"ticdc-assets {VERSION}")
         raise SystemExit(0)
 
 

@@ -42,6 +42,7 @@ class Run(Struct, frozen=True, kw_only=True):
     ended_at: datetime | None
     reason: str | None
     run_id: str | None
+    version: str | None
 
 
 class Status(Record, frozen=True, kw_only=True):

@@ -23,10 +23,7 @@ def snapshot(options: argparse.Namespace) -> int:
     if len(options.at or ()) > 1:
         given = ", ".join(map(str, options.at))
         raise ConfigError(f"takes one TSO, not {given}", setting="--at")
-    folder = make_absolute(options.into, setting="--into")
-    if _is_inside(folder, get_lake_root(options.lake)):
-        reason = "is inside the lake: choose another folder"
-        raise ConfigError(reason, file=folder, setting="--into")
+    folder = find_target(options)
     names = open_names(options)
     reader, last = names.reader, names.applied
     ts: int = options.at[0] if options.at else last.ts
@@ -50,6 +47,15 @@ def snapshot(options: argparse.Namespace) -> int:
         if table.status != "live":
             warn(f"{table.status}: {table.database}.{table.table}: {table.reason or ''}")
     return 0 if all(table.path is not None for table in tables) else 1
+
+
+def find_target(options: argparse.Namespace) -> str:
+    """Return where a copy is to be; raise a `ConfigError` if that is inside the lake."""
+    folder = make_absolute(options.into, setting="--into")
+    if _is_inside(folder, get_lake_root(options.lake)):
+        reason = "is inside the lake: choose another folder"
+        raise ConfigError(reason, file=folder, setting="--into")
+    return folder
 
 
 def _is_inside(folder: str, root: str) -> bool:

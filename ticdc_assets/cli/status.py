@@ -108,6 +108,7 @@ def _make_run(run: LastRun) -> records.Run:
         ended_at=run.ended_at,
         reason=run.reason,
         run_id=run.run_id,
+        version=run.version,
     )
 
 

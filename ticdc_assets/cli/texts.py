@@ -28,9 +28,9 @@ ALL = """\
 Turn the output of TiCDC into a lake of Delta tables that equal the upstream tables (advance), start
 them with existing rows (load), inspect it (tables, show, snapshot, events, why, schema, ledger),
 make it known to other engines (sql) and to dbt (dbt-sources), compare it with upstream (verify) and
-repair it (resume, rebuild, maintain); check a deployment before it runs (check), and watch it
-(status, metrics); or read a small changefeed without a lake (decode, replay), and convert
-TSOs (tso).
+repair it (resume, rebuild, maintain), copy it (backup); check a deployment before it runs (check),
+and watch it (status, metrics); or read a small changefeed without a lake (decode, replay), and
+convert TSOs (tso).
 """
 
 DEMO_PROTOCOLS = ("csv", "canal-json", "simple", "open-protocol")
@@ -76,6 +76,12 @@ again.  The next `advance` shows the rows.  Rows that cannot be read are kept in
 Compact small files of the lake's tables.  By default every snapshot stays as it is.  With
 --retain-days, the files of older ones are removed: `show --at` computes them from all events of a
 table, and a row that arrives later than that can only be corrected by `rebuild`.
+""",
+    "backup": """\
+Copy the changefeed's part of the lake into another folder, in which `advance` continues it, while
+runs go on: the next one waits for seconds, until what counts is copied; data files follow.  Given
+the folder of an earlier copy, only what is new is copied, and what is gone is removed.  The copy
+cannot be read until it is complete: run an interrupted backup again.
 """,
     "tables": """\
 List the lake's tables, or those that patterns select: row count, the time up to which they are

@@ -22,6 +22,7 @@ from ticdc_assets.lake.publish import publish
 from ticdc_assets.lake.quarantine import list_faults
 from ticdc_assets.lake.raw.ingest_folder import SourceFolder, ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
+from ticdc_assets.lake.upgrade import upgrade
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.payload import PayloadStore
@@ -119,7 +120,8 @@ def advance(
     """Run every stage once, from where the lake's last commits ended."""
     clock = StageClock(lake.location)
     with sized_for(lake, small=True):
-        create_tables(lake)
+        if not upgrade(lake):
+            create_tables(lake)
         before = read_last_snapshot(lake)
         ingested, decoded = _ingest_and_decode(lake, source, before, progress, clock)
         with sized_for(lake, small=decoded.rows < MANY_ROWS):

@@ -22,6 +22,7 @@ from ticdc_assets.reading.moment import Dated
 from ticdc_assets.reading.table import PinnedTable
 from ticdc_assets.resources.lake import make_absolute
 from ticdc_assets.safe_text import quote_given
+from ticdc_assets.store.format import LakeTooNew
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeNotFound, LakeReader, open_folder
 from ticdc_assets.views.asof import AsOfView, as_of
@@ -192,4 +193,7 @@ def _is_changefeed(root: str, id: str) -> bool:
         LakeReader(Lake(root, id)).open("applied")
     except LakeNotFound:
         return False
+    except LakeTooNew:
+        # Whoever opens it gets this error; others can be read.
+        return True
     return True

@@ -24,9 +24,10 @@ from ticdc_assets.store.json_files import read_json_file, write_json_file
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import open_folder
 from ticdc_assets.store.run_id import find_run_id
+from ticdc_assets.version import VERSION
 
 # Of the lock, too: a run is a command that holds it, or the run of Dagster's that does the same.
-RunCommand = Literal["advance", "resume", "rebuild", "maintain", "check"]
+RunCommand = Literal["advance", "resume", "rebuild", "maintain", "backup", "check"]
 # "killed" is a run whose process is gone; on another machine, such a run still looks as running.
 RunResult = Literal["running", "ok", "failed", "interrupted", "killed"]
 
@@ -71,6 +72,9 @@ class LastRun(msgspec.Struct, frozen=True, kw_only=True):
     # How many runs have ended, by command and result.
     runs: dict[str, int] = {}
 
+    # Of this software; nothing before versions were recorded.
+    version: str | None = None
+
 
 # What the stages of the recorded runs of this process have done so far.
 _working: dict[Lake, Work] = {}
@@ -105,6 +109,7 @@ def recorded(lake: Lake, command: RunCommand) -> Iterator[None]:
         pid=os.getpid(),
         total_work={} if before is None else before.total_work,
         runs={} if before is None else before.runs,
+        version=VERSION,
     )
     _write(lake, begun)
     _working[lake] = {}

@@ -23,10 +23,12 @@ from pathlib import Path
 from typing import IO
 
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.store.format import STATING_TABLE, LakeTooNew
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.last_run import RunCommand, recorded
 from ticdc_assets.store.lease import EXPIRY, RENEWAL_INTERVAL, Lease, LockLost
 from ticdc_assets.store.lease_folder import LeaseFolder
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.tables import COUNTED_STAGE, COUNTED_TABLE
 from ticdc_assets.store.writer import LakeWriter
 
@@ -51,12 +53,25 @@ _held: dict[Lake, tuple[Lease, LeaseFolder]] = {}
 def locked(lake: Lake, command: RunCommand, *, waiting: _Waiting = None) -> Iterator[None]:
     """Hold the run lock; raise a `ConfigError` that names the holder if another run has it.
 
+    Raise `LakeTooNew`, and touch nothing, if a newer version of this software has the lake.
+
     With `waiting`, wait for the other run first; `waiting` is called with a message about it.
     The run is recorded as the last one.
     """
+    _require_known_format(lake)
     lock = _lock_on_disk if lake.is_on_disk else _lock_in_store
     with lock(lake, waiting), recorded(lake, command):
         yield
+
+
+def _require_known_format(lake: Lake) -> None:
+    try:
+        LakeReader(lake).open(STATING_TABLE)
+    except LakeTooNew:
+        raise
+    except ConfigError:
+        # Whatever else is wrong with the table, the run finds out.
+        pass
 
 
 def is_lock_wanted(lake: Lake) -> bool:

@@ -24,6 +24,7 @@ from pyarrow import fs
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.file_blocks import read_blocks, read_fragment
+from ticdc_assets.store.format import check_format
 from ticdc_assets.store.lake import Lake
 
 # What Arrow and msgspec raise for content that is not what it should be.
@@ -59,7 +60,7 @@ class LakeReader:
         """Open a table at a Delta version, by default the newest."""
         path = self.location.path(table)
         with self.explained(path):
-            return open_table(path, version)
+            return check_format(self.location, table, open_table(path, version))
 
     def open_folder(self, table: str) -> fs.FileSystem:
         """Return the folder of a table as a file system."""

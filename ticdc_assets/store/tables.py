@@ -7,6 +7,7 @@ from ticdc_assets.store.contracts import (
     RAW_RECORDS,
     STATISTICS,
 )
+from ticdc_assets.store.format import FORMAT, STATING_TABLE, read_format, state_format
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.writer import LakeWriter
 
@@ -20,12 +21,17 @@ COUNTED_TABLE, COUNTED_STAGE = "applied", "apply"
 def create_tables(lake: LakeSession) -> None:
     """Create the lake's own tables that do not exist yet."""
     writer = LakeWriter(lake.location)
-    # `loads` comes last: once it exists, all tables do.
-    if writer.find("loads") is not None:
+    # It comes last: once it states this format, all tables exist.
+    applied = writer.find(STATING_TABLE)
+    if applied is not None and read_format(lake.location, applied) == FORMAT:
         return
     raw = RAW_FILES if lake.feed.transport == "storage" else RAW_RECORDS
-    for name, contract in {"raw": raw, **CONTRACTS}.items():
+    contracts = {"raw": raw, **CONTRACTS}
+    for name in sorted(contracts, key=STATING_TABLE.__eq__):
+        contract = contracts[name]
         properties = dict(CHECKPOINTS)
         if name in STATISTICS:
             properties["delta.dataSkippingStatsColumns"] = ",".join(STATISTICS[name])
+        if name == STATING_TABLE:
+            properties |= state_format()
         writer.create(name, arrow_schema(contract), properties)

@@ -100,6 +100,7 @@ class LakeWriter:
                 configuration=dict(properties),
                 storage_options=choose_storage_options(path),
                 commit_properties=NO_RETRY,
+                raise_if_key_not_exists=False,
             )
 
     def add_fence(self, table: str, stage: str) -> None:
@@ -173,6 +174,13 @@ class LakeWriter:
         """Add a column, of NULLs, to an open table."""
         with self._explained(table.table_uri):
             table.alter.add_columns([Field.from_arrow(field)])
+
+    def set_properties(self, table: DeltaTable, properties: Mapping[str, str]) -> None:
+        """Set properties of an open table, in a commit that follows its version."""
+        with self._explained(table.table_uri):
+            table.alter.set_table_properties(
+                dict(properties), raise_if_not_exists=False, commit_properties=NO_RETRY
+            )
 
     def append_files(
         self, table: DeltaTable, files: Sequence[WrittenFile], commit: CommitProperties

@@ -96,9 +96,10 @@ class _Run:
     def __init__(self, environment: Environment, names: Sequence[str], show: Show) -> None:
         self._environment = environment
         self._show = show
+        # It raises an error before anything is written to a lake that is not for this program.
+        last = read_existing_snapshot(environment.reader)
         self.results = Results(environment.reader.location)
         self.results.prepare()
-        last = read_existing_snapshot(environment.reader)
         self._progress, self._known, self._snapshot = self._choose(last, names)
         self._session: LakeSession | None = None
         self._rows = 0

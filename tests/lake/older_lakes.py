@@ -1,7 +1,9 @@
-"""A lake from the time when Spark did all work on rows, made of the first of some messages.
+"""A lake of every format, made of the first of some messages, as the code of its time made it.
 
-`old_lake.tar.xz` is that lake.  The code of that time made it with `python -m tests.lake.old_lake
-FOLDER`.  All of its tables counted as large, so that they have deletion vectors and clustering.
+`python -m tests.lake.older_lakes FOLDER` makes the one of the present format: whoever changes the
+format runs it at the end, and leaves the others as they are.  The one of format 0 is from the time
+when Spark did all work on rows.  All tables counted as large, so that they have deletion vectors
+and clustering.
 """
 
 import sys
@@ -14,9 +16,13 @@ from tests.lake.canal import FEED as PLAIN
 from tests.lake.canal import change, ddl, placed, row, watermark
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.format import FORMAT
 from ticdc_assets.store.lake import Lake, LakeSession
 
-ARCHIVE = Path(__file__).with_name("old_lake.tar.xz")
+ARCHIVES = {
+    number: Path(__file__).with_name(f"lake_of_format_{number}.tar.xz")
+    for number in range(FORMAT + 1)
+}
 FEED = replace(PLAIN, history=("d.t",), changes=("d.t",))
 KEYED = "CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` VARCHAR(20), `born` DATE)"
 KEYLESS = "CREATE TABLE `k` (`v` VARCHAR(20))"
@@ -71,7 +77,7 @@ WINDOWS: Mapping[int, Sequence[Message]] = {
         change("DELETE", "d", "k", 72, {"v": "once"}),
     ],
 }
-# Up to this window, the old lake has the messages.
+# Up to this window, the older lakes have the messages.
 LAST = 40
 
 
@@ -86,9 +92,9 @@ def send(through: int) -> RecordSource:
     return RecordSource(lambda _: placed(sent))
 
 
-def unpack(folder: Path) -> str:
-    """Unpack the lake; return its root."""
-    with tarfile.open(ARCHIVE) as archive:
+def unpack(folder: Path, number: int) -> str:
+    """Unpack the lake of a format; return its root."""
+    with tarfile.open(ARCHIVES[number]) as archive:
         archive.extractall(folder, filter="data")
     return str(folder / "lake")
 
@@ -103,7 +109,7 @@ def main() -> None:
     for ts in WINDOWS:
         if ts <= LAST:
             advance(lake, send(ts))
-    with tarfile.open(ARCHIVE, "w:xz") as archive:
+    with tarfile.open(ARCHIVES[FORMAT], "w:xz") as archive:
         archive.add(root, "lake")
 
 

@@ -1,4 +1,4 @@
-"""A lake that older code made goes on: it is read, advanced and rebuilt as a new one."""
+"""A lake of any format goes on: it is read, advanced and rebuilt as a new one."""
 
 import json
 from pathlib import Path
@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.lake.old_lake import FEED, LAST, WINDOWS, send, unpack
+from tests.lake.older_lakes import ARCHIVES, FEED, LAST, WINDOWS, send, unpack
 from ticdc_assets.lake.advance import advance, replay_tables
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.plan.replay import ReplayRequest
+from ticdc_assets.store.format import FORMAT, read_format
 from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.views.asof import as_of
 
@@ -51,21 +53,30 @@ def read_beside(lake: LakeSession) -> dict[str, list[str]]:
     }
 
 
+def find_format(lake: LakeSession) -> int:
+    return read_format(lake.location, LakeReader(lake.location).open("applied"))
+
+
 @pytest.mark.slow
-def test_a_lake_of_older_code_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    lake = LakeSession(spark, Lake(unpack(tmp_path), FEED.id), FEED)
+@pytest.mark.parametrize("number", ARCHIVES)
+def test_a_lake_of_any_format_goes_on(spark: SparkSession, tmp_path: Path, number: int) -> None:
+    lake = LakeSession(spark, Lake(unpack(tmp_path, number), FEED.id), FEED)
+    assert find_format(lake) == number
     new = LakeSession(spark, Lake(str(tmp_path / "new"), FEED.id), FEED)
     done = [ts for ts in WINDOWS if ts <= LAST]
     for ts in done:
         check_rows(lake, ts)
         advance(new, send(ts))
     assert read_beside(lake) == read_beside(new)
+    # Who reads an older lake leaves it as it is.
+    assert find_format(lake) == number
     for ts in WINDOWS:
         if ts > LAST:
             result = advance(lake, send(ts))
             assert result.applied.resolved_ts == ts
             assert result.applied.problems == []
             advance(new, send(ts))
+            assert find_format(lake) == find_format(new) == FORMAT
     for ts in WINDOWS:
         check_rows(lake, ts)
     assert read_beside(lake) == read_beside(new)

@@ -1,0 +1,44 @@
+"""A lake on an S3 server is copied to another place there, to a disk, and back."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.lake.addresses import LIFE, open_lake, read_addresses, send
+from tests.resources.s3_account import s3_account
+from ticdc_assets.lake.advance import advance
+from ticdc_assets.lake.backup import copy_lake
+from ticdc_assets.lake.log.applied import read_last_snapshot
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with s3_account(tmp_path_factory.mktemp("s3")) as url:
+        yield url
+
+
+def test_a_lake_is_copied_from_any_store_to_any_other(tmp_path: Path) -> None:
+    lake = open_lake("s3a://lakes/a b/first")
+    for number in (1, 2):
+        assert advance(lake, send(number)).applied.problems == []
+    places = [
+        "s3a://lakes/a b/first",
+        "s3a://lakes/second",
+        str(tmp_path / "disk"),
+        "s3a://lakes/third",
+    ]
+    for before, into in pairwise(places):
+        root = open_lake(into).location.root
+        copied, again = (copy_lake(open_lake(before).location, root, pytest.fail) for _ in range(2))
+        # Data files of the same name have the same bytes.
+        assert (copied.files, again.files) == (copied.copied, copied.copied)
+        assert again.copied < copied.copied
+    for root in places:
+        copy = open_lake(root)
+        assert read_last_snapshot(copy).snapshot_id == 2
+        assert read_addresses(copy) == LIFE[1][1]
+        for number in range(3, 6):
+            assert advance(copy, send(number)).applied.problems == []
+            assert read_addresses(copy) == LIFE[number - 1][1]
