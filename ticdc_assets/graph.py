@@ -20,7 +20,7 @@ from ticdc_assets.assets.verification import verification_job
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
-from ticdc_assets.naming import FeedNames, Shown, resource_key
+from ticdc_assets.naming import FeedNames, Shown, resource_key, same_key
 from ticdc_assets.resources.catalog import read_catalog
 from ticdc_assets.resources.deployment import LakeResource, SparkResource
 from ticdc_assets.sensors.checkpoint import checkpoint_sensor, source_resources
@@ -107,7 +107,7 @@ def _define_feed(names: FeedNames, lake: LakeGraph, catalog: LakeCatalog) -> dg.
 
 
 def _require_own_keys(defined: dg.Definitions) -> None:
-    """Raise an error if a translation gives two assets one key."""
+    """Raise an error if a translation gives assets of two changefeeds one key."""
     counts: Counter[dg.AssetKey] = Counter()
     for asset in defined.assets or ():
         if isinstance(asset, dg.AssetSpec):
@@ -116,8 +116,4 @@ def _require_own_keys(defined: dg.Definitions) -> None:
             counts.update(asset.keys)
     for key, count in counts.items():
         if count > 1:
-            reason = (
-                f"gives {count} assets the key {key.to_user_string()}: a key needs changefeed,"
-                " layer, database and table, or use key_prefix"
-            )
-            raise ConfigError(reason, setting="translation.key")
+            raise same_key(key)

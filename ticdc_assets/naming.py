@@ -10,6 +10,7 @@ from typing import Literal
 import dagster as dg
 
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.key_parts import CHANGES as CHANGES
 from ticdc_assets.key_parts import CURRENT as CURRENT
 from ticdc_assets.key_parts import HISTORY as HISTORY
@@ -108,7 +109,9 @@ class FeedNames:
     feed: Changefeed
     scope: str = ""
     shown: Shown = Shown()
+    # The keys that a project shows, and the assets that have them.
     _keys: dict[dg.AssetKey, dg.AssetKey] = field(default_factory=dict, compare=False, repr=False)
+    _owners: dict[dg.AssetKey, dg.AssetKey] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def tag(self) -> str:
@@ -143,7 +146,7 @@ class FeedNames:
             return key
         if key not in self._keys:
             # Of a table that is newer than the definitions.
-            self.translate(dg.AssetSpec(key))
+            self._keys[key] = self.shown.translate(dg.AssetSpec(key), self._read(key)).key
         return self._keys[key]
 
     def show_check(self, key: dg.AssetCheckKey) -> dg.AssetCheckKey:
@@ -151,12 +154,18 @@ class FeedNames:
         return dg.AssetCheckKey(self.show(key.asset_key), key.name)
 
     def translate(self, spec: dg.AssetSpec) -> dg.AssetSpec:
-        """Return the spec of an asset of this changefeed as a project shows it."""
+        """Return the spec of an asset of this changefeed as a project shows it.
+
+        Raise an error if it gives it the key of another.
+        """
         if self.shown.translate is None:
             return spec
         deps = [self.show(dep.asset_key) for dep in spec.deps]
         translated = self.shown.translate(spec.replace_attributes(deps=deps), self._read(spec.key))
         self._keys[spec.key] = translated.key
+        other = self._owners.setdefault(translated.key, spec.key)
+        if other != spec.key:
+            raise same_key(translated.key)
         return translated
 
     def _read(self, key: dg.AssetKey) -> Named:
@@ -164,6 +173,15 @@ class FeedNames:
         if names := read_table_path(key.path):
             return Named(id, layer, *names)
         return Named(id, layer, *(decode_key_part(part) for part in parts))
+
+
+def same_key(key: dg.AssetKey) -> ConfigError:
+    """Make the error of two assets to which a translation gives one key."""
+    reason = (
+        f"gives several assets the key {key.to_user_string()}: name changefeed, layer, database and"
+        " table in it, or set key_prefix in its place"
+    )
+    return ConfigError(reason, setting="translation.key")
 
 
 def resource_key(scope: str, name: str) -> str:
