@@ -7,10 +7,12 @@ location reads no lake.  Nothing here is private to Dagster.
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
 import dagster as dg
@@ -24,7 +26,7 @@ from ticdc_assets.lake.log.catalog_text import read_catalog_texts, write_catalog
 from ticdc_assets.naming import Granularity, Named, Shown
 from ticdc_assets.resources.lake import make_absolute
 from ticdc_assets.safe_text import redacted_errors
-from ticdc_assets.sensors.new_tables import RELOAD, list_shown, new_tables_sensor
+from ticdc_assets.sensors.new_tables import RELOAD, Refresh, list_shown, new_tables_sensor
 from ticdc_assets.sensors.schedule import Times
 
 log = logging.getLogger("dagster.ticdc")
@@ -191,8 +193,24 @@ class TicdcLake(dg.StateBackedComponent, dg.Resolvable):
                 build_graph(graph, catalogs), dg.Definitions(sensors=[sensor])
             )
 
-    def _find_refresh(self, project_root: Path) -> Callable[[], object] | None:
+    def _find_refresh(self, project_root: Path) -> Refresh | None:
         """Return what renews the state; None where loading the definitions does."""
-        if self.defs_state_config.management_type.name == "LEGACY_CODE_SERVER_SNAPSHOTS":
-            return None
-        return lambda: asyncio.run(self.refresh_state(project_root))
+        match self.defs_state_config.management_type.name:
+            case "LEGACY_CODE_SERVER_SNAPSHOTS":
+                return None
+            case "VERSIONED_STATE_STORAGE":
+                return self._upload_state
+            case _:
+                return lambda instance: asyncio.run(self.refresh_state(project_root))
+
+    def _upload_state(self, instance: dg.DagsterInstance) -> None:
+        """Store a new version of the state: `refresh_state` finds no storage in a sensor."""
+        storage = instance.defs_state_storage
+        if storage is None:
+            reason = "needs a defs_state_storage in dagster.yaml"
+            raise ConfigError(reason, setting="defs_state.management_type")
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "state"
+            self.write_state_to_path(path)
+            version = str(uuid.uuid4())
+            storage.upload_state_from_path(self.defs_state_config.key, version, path)

@@ -184,32 +184,33 @@ class CodeServer:
         self.defs = self.project.load()
 
 
+@pytest.mark.parametrize("kept", ["LOCAL_FILESYSTEM", "VERSIONED_STATE_STORAGE"])
 def test_the_sensor_refreshes_the_state_when_a_table_appears(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project, monkeypatch: pytest.MonkeyPatch, kept: str
 ) -> None:
-    root = project.add("a", ONE)
+    root = project.add("a", ONE, defs_state={"management_type": kept})
     has_tables(root, "d.t")
-    project.refresh("a")
-    server = CodeServer(project)
-    monkeypatch.setattr(dg.SensorEvaluationContext, "code_location_origin", server, raising=True)
-
-    def tick() -> str:
-        sensor = (
-            server.defs.resolve_sensor_def("a__reload_definitions")
-            if hasattr(server.defs, "resolve_sensor_def")
-            else server.defs.get_sensor_def("a__reload_definitions")
+    with dg.instance_for_test() as instance:
+        project.refresh("a")
+        server = CodeServer(project)
+        monkeypatch.setattr(
+            dg.SensorEvaluationContext, "code_location_origin", server, raising=True
         )
-        result = sensor(dg.build_sensor_context())
-        assert isinstance(result, dg.SensorResult)
-        assert result.skip_reason is not None
-        return result.skip_reason.skip_message or ""
 
-    assert tick() == "the graph shows the tables as they are"
-    has_tables(root, "d.t", "d.new")
-    assert "shop/current/d/new" not in list_keys(project.load())
-    assert tick() == "reloaded the definitions: shop: d.new"
-    assert "shop/current/d/new" in list_keys(server.defs)
-    assert tick() == "the graph shows the tables as they are"
+        def tick() -> str:
+            repository = server.defs.get_repository_def()
+            sensor = repository.get_sensor_def("a__reload_definitions")
+            result = sensor(dg.build_sensor_context(instance))
+            assert isinstance(result, dg.SensorResult)
+            assert result.skip_reason is not None
+            return result.skip_reason.skip_message or ""
+
+        assert tick() == "the graph shows the tables as they are"
+        has_tables(root, "d.t", "d.new")
+        assert "shop/current/d/new" not in list_keys(server.defs)
+        assert tick() == "reloaded the definitions: shop: d.new"
+        assert "shop/current/d/new" in list_keys(server.defs)
+        assert tick() == "the graph shows the tables as they are"
 
 
 def test_a_check_that_tables_share_fails_with_the_worst_of_them() -> None:

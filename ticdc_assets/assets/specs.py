@@ -270,7 +270,10 @@ def table_metadata(name: str, uri: str) -> dict[str, Any]:
 
 def list_checks(names: FeedNames, tables: Mapping[str, dg.AssetKey]) -> list[dg.AssetCheckSpec]:
     """List the checks of a changefeed as a project shows them."""
-    shown = {names.show_check(spec.key): spec for spec in check_specs(names.feed, tables)}
+    # Where several share an asset, one of them has all its checks.
+    ones = {names.collect(key): (name, key) for name, key in tables.items()}
+    found = check_specs(names.feed, dict(ones.values()))
+    shown = {names.show_check(spec.key): spec for spec in found}
     return [spec.replace_key(key) for key, spec in shown.items()]
 
 

@@ -25,6 +25,8 @@ _MAX_NAMES = 5
 
 # What the graph shows of each table, by its name: its status, and why it has that.
 Shown = Mapping[str, tuple[str, str | None]]
+# What renews the state that definitions are loaded from.
+Refresh = Callable[[dg.DagsterInstance], object]
 
 
 def list_shown(catalog: LakeCatalog) -> Shown:
@@ -38,7 +40,7 @@ def new_tables_sensor(
     loaded: Mapping[str, Shown | None],
     *,
     name: str = RELOAD,
-    refresh: Callable[[], object] | None = None,
+    refresh: Refresh | None = None,
 ) -> dg.SensorDefinition:
     """Define the sensor that compares lakes with what the graph was loaded from, by changefeed.
 
@@ -85,7 +87,7 @@ def find_changes(root: str, loaded: Mapping[str, Shown | None]) -> list[str]:
 def _reload(
     context: dg.SensorEvaluationContext,
     changes: Sequence[str],
-    refresh: Callable[[], object] | None,
+    refresh: Refresh | None,
 ) -> dg.SensorResult:
     changed = "; ".join(changes)
     # How the process that evaluates this is reached; only a code server has a client.
@@ -103,6 +105,6 @@ def _reload(
             cursor=changed,
         )
     if refresh is not None:
-        refresh()
+        refresh(context.instance)
     connect().reload_code(timeout=_TIMEOUT)
     return dg.SensorResult(skip_reason=f"reloaded the definitions: {changed}", cursor=changed)
