@@ -24,7 +24,8 @@ PROJECT = Path(__file__).resolve().parents[1]
 # Each room and the rooms it may import; what those import, it may import too.
 ARROWS: dict[str, set[str]] = {
     "definitions": {"graph"},
-    "component": {"graph"},
+    "component": {"graph", "translation"},
+    "translation": {"naming"},
     "graph": {"assets", "sensors"},
     "sensors": {"assets"},
     "assets": {"checks", "run"},
@@ -63,7 +64,8 @@ ARROWS: dict[str, set[str]] = {
 ENGINES = {"pyspark", "delta", "dagster", "dagster_pyspark", "dagster_aws", "pandas"}
 # The Dagster shell, the loader of assets outside of it, and resources, some of which are Dagster's.
 WITH_DAGSTER = {
-    *("definitions", "component", "graph", "sensors", "assets", "checks", "naming"),
+    *("definitions", "component", "translation", "graph", "sensors", "assets", "checks"),
+    "naming",
     *("dagster_io", "resources"),
 }
 WITH_SPARK = {

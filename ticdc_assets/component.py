@@ -17,17 +17,17 @@ from typing import Annotated, Any, Literal
 
 import dagster as dg
 from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig
-from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
 
 from ticdc_assets.changefeed import Changefeed, declare_changefeeds, load_changefeeds
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.graph import LakeGraph, build_graph, read_catalogs
 from ticdc_assets.lake.log.catalog_text import read_catalog_texts, write_catalog_texts
-from ticdc_assets.naming import Granularity, Named, Shown
+from ticdc_assets.naming import Granularity, Shown, Translate
 from ticdc_assets.resources.lake import make_absolute
 from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.sensors.new_tables import RELOAD, Refresh, list_shown, new_tables_sensor
 from ticdc_assets.sensors.schedule import Times
+from ticdc_assets.translation import resolve_translation
 
 log = logging.getLogger("dagster.ticdc")
 # Other names of a project cannot be made of it and an id of a changefeed.
@@ -113,20 +113,16 @@ class TicdcLake(dg.StateBackedComponent, dg.Resolvable):
             " such a file from the folder of this one.",
         ),
     ]
-    translation: (
-        Annotated[
-            TranslationFn[Named],
-            TranslationFnResolver[Named](
-                lambda named: {
-                    "changefeed": named.changefeed,
-                    "layer": named.layer,
-                    "database": named.database,
-                    "table": named.table,
-                }
-            ),
-        ]
-        | None
-    ) = None
+    translation: Annotated[
+        Translate | None,
+        dg.Resolver(
+            resolve_translation,
+            model_field_type=str | dg.AssetAttributesModel,
+            inject_before_resolve=False,
+            description="How assets are shown; templates know changefeed, layer, database, table"
+            " and spec.",
+        ),
+    ] = None
     asset_per: Annotated[
         Literal["table", "database", "layer"],
         dg.Resolver.default(
