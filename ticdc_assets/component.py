@@ -136,6 +136,9 @@ class TicdcLake(dg.StateBackedComponent, dg.Resolvable):
     show_histories: Annotated[
         bool, dg.Resolver.default(description="Whether histories and changes are assets.")
     ] = True
+    table_checks: Annotated[
+        bool, dg.Resolver.default(description="Whether tables have checks, or the layers alone.")
+    ] = True
     maintenance_cron: Annotated[
         str | None,
         dg.Resolver.default(
@@ -177,7 +180,13 @@ class TicdcLake(dg.StateBackedComponent, dg.Resolvable):
             }
             shown = {feed.id: loaded.get(feed.id, {}) for feed in self.changefeeds}
             granularity: Granularity = self.asset_per
-            how = Shown(granularity, self.show_upstream, self.show_histories, self.translation)
+            how = Shown(
+                per=granularity,
+                upstream=self.show_upstream,
+                histories=self.show_histories,
+                table_checks=self.table_checks,
+                translate=self.translation,
+            )
             times = Times(self.maintenance_cron, self.verification_cron)
             graph = LakeGraph(self.changefeeds, self.lake, self.name, how, times)
             sensor = new_tables_sensor(

@@ -95,6 +95,7 @@ class Shown:
     per: Granularity = "table"
     upstream: bool = True
     histories: bool = True
+    table_checks: bool = True
     translate: Translate | None = None
 
 

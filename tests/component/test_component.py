@@ -98,6 +98,25 @@ def test_the_owner_chooses_what_has_an_asset(project: Project, per: str, current
     assert len(keys) == len(layers) + 2 * len(current)
 
 
+@pytest.mark.parametrize("per", ["table", "database", "layer"])
+def test_tables_have_checks_unless_the_owner_leaves_them_out(project: Project, per: str) -> None:
+    checks = {}
+    for name, stated in (("with", True), ("without", False)):
+        translation = {"key_prefix": name}
+        root = project.add(name, ONE, asset_per=per, table_checks=stated, translation=translation)
+        has_tables(root, "a.t", "a.u", "b.t")
+        graph = project.refresh(name).resolve_asset_graph()
+        keys = [key for key in graph.asset_check_keys if key.asset_key.path[0] == name]
+        checks[name] = {(key.asset_key.path[2], *key.asset_key.path[3:], key.name) for key in keys}
+
+    of_tables = checks["with"] - checks["without"]
+    assert checks["without"] < checks["with"]
+    assert {layer for layer, *_ in of_tables} == {naming.CURRENT}
+    names = {name for *_, name in of_tables}
+    assert len(of_tables) == len(names) * {"table": 3, "database": 2, "layer": 1}[per]
+    assert "table_is_live" in names
+
+
 def test_upstream_and_histories_are_shown_unless_the_owner_hides_them(project: Project) -> None:
     declared = [
         {

@@ -26,10 +26,14 @@ def start_shop(folder: Path, transactions: int = 20) -> Simulation:
     return prepare(folder, options)
 
 
+def orders_key(prefix: str) -> dg.AssetKey:
+    return dg.AssetKey([prefix, "shop", "current", "shop", "orders"])
+
+
 def read_ids(instance: dg.DagsterInstance, prefix: str, root: str) -> list[int]:
     """Return the ids that an asset of somebody else reads of a table."""
     read: list[int] = []
-    orders = dg.AssetSpec([prefix, "shop", "current", "shop", "orders"])
+    orders = dg.AssetSpec(orders_key(prefix))
 
     @dg.asset(ins={"rows": dg.AssetIn(orders.key, input_manager_key="t")})
     def reader(rows: polars.DataFrame) -> None:
@@ -69,7 +73,7 @@ def test_two_lakes_with_the_same_changefeed_run_side_by_side(
         }
         assert counts == {table: len(rows) for (_, table), rows in truth.items()}
         assert {key.path[0] for key in made[name]} == {name}
-        lineage = made[name][dg.AssetKey([name, "shop", "current", "shop", "orders"])]
+        lineage = made[name][orders_key(name)]
         columns = lineage["dagster/column_lineage"].deps_by_column
         assert columns["total"][0].asset_key == dg.AssetKey([name, "shop", "source"])
         assert read_ids(instance, name, str(tmp_path / name)) == sorted(
@@ -78,7 +82,15 @@ def test_two_lakes_with_the_same_changefeed_run_side_by_side(
         # What a run materializes before it has a definition is what the next state defines.
         written = {key.to_user_string() for key in made[name]}
         assert not written <= list_keys(defs)
-        assert written <= list_keys(project.refresh(name))
+        refreshed = project.refresh(name)
+        assert written <= list_keys(refreshed)
+        # The button of one check evaluates that check.
+        check = dg.AssetCheckKey(orders_key(name), "keys_are_unique")
+        every = refreshed.resolve_implicit_global_asset_job_def()
+        job = every.get_subset(asset_selection=set(), asset_check_selection={check})
+        done = job.execute_in_process(instance=instance)
+        (evaluation,) = done.get_asset_check_evaluations()
+        assert (evaluation.asset_check_key, evaluation.passed) == (check, True)
     # A run of each lake waits for runs of that lake alone.
     runs = (record.dagster_run.tags for record in instance.get_run_records())
     tags = {tags["ticdc/changefeed"] for tags in runs if "ticdc/changefeed" in tags}

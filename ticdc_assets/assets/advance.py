@@ -16,7 +16,6 @@ from ticdc_assets.assets.check_results import (
     leave_out_repeated,
 )
 from ticdc_assets.assets.materialize import DagsterEvents, GraphAssets, Materializer
-from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import SnapshotRange
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
@@ -51,7 +50,7 @@ def feed_assets(names: FeedNames, lake: Lake, catalog: LakeCatalog) -> dg.Assets
     feed = names.feed
     own_specs = [*specs.layer_specs(feed, lake), *specs.table_specs(names, lake, catalog)]
     all_specs = [names.translate(spec) for spec in own_specs]
-    checks = specs.list_checks(names, table_keys(feed, catalog))
+    checks = specs.list_checks(names, table_keys(names, catalog))
     # Dagster's default output names may collide, and do not exist for every script.
     outputs = {output_name(spec.key): spec for spec in all_specs}
     defined = frozenset(spec.key for spec in all_specs)
@@ -111,8 +110,14 @@ def advance_job(names: FeedNames, assets: dg.AssetsDefinition) -> Any:
     )
 
 
-def table_keys(feed: Changefeed, catalog: LakeCatalog) -> dict[str, dg.AssetKey]:
-    """Return the asset of each table's rows, by the table's name in `events`."""
+def table_keys(names: FeedNames, catalog: LakeCatalog) -> dict[str, dg.AssetKey]:
+    """Return the asset of each table's rows, by the table's name in `events`.
+
+    A project whose tables have no checks has none.
+    """
+    feed = names.feed
+    if not names.shown.table_checks:
+        return {}
     return {
         make_table_name(*table) or "": table_asset_key(feed, naming.CURRENT, *table)
         for table in catalog.named()
@@ -209,7 +214,7 @@ class _Run:
         catalog: LakeCatalog,
         selected: Collection[dg.AssetCheckKey] | None = None,
     ) -> Iterator[dg.AssetCheckEvaluation]:
-        checked = CheckedAssets(self._names, table_keys(self._feed, catalog), selected)
+        checked = CheckedAssets(self._names, table_keys(self._names, catalog), selected)
         yield from evaluate_run_checks(self._context, self._lake, snapshots, checked)
 
     def _has_queued_runs(self) -> bool:

@@ -60,7 +60,7 @@ def rebuild_job(names: FeedNames, assets: dg.AssetsDefinition) -> dg.JobDefiniti
             materializer = Materializer(context, report, GraphAssets(names, assets.keys))
             yield from materializer.materialize_tables(opened, preview_rows)
             changed = SnapshotRange(before.snapshot_id, after.snapshot_id)
-            checked = CheckedAssets(names, table_keys(feed, after))
+            checked = CheckedAssets(names, table_keys(names, after))
             yield from evaluate_run_checks(context, opened, changed, checked)
 
     @dg.job(

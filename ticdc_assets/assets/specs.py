@@ -274,7 +274,7 @@ def list_checks(names: FeedNames, tables: Mapping[str, dg.AssetKey]) -> list[dg.
     ones = {names.collect(key): (name, key) for name, key in tables.items()}
     found = check_specs(names.feed, dict(ones.values()))
     shown = {names.show_check(spec.key): spec for spec in found}
-    return [spec.replace_key(key) for key, spec in shown.items()]
+    return [spec if key == spec.key else spec.replace_key(key) for key, spec in shown.items()]
 
 
 def list_versions_layers(names: FeedNames, database: str, table: str) -> list[str]:

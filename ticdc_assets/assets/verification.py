@@ -73,6 +73,9 @@ def verification_job(names: FeedNames) -> dg.JobDefinition:
                     yield from (make_equality_evaluation(feed, found) for found in each)
 
             for evaluation in show_evaluations(names, evaluate()):
+                if not names.shown.table_checks:
+                    # What differs is in the lake and the log all the same.
+                    continue
                 yield note_failure(context.instance, evaluation, context.run_id)
 
     @dg.job(
