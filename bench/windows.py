@@ -25,6 +25,7 @@ from ticdc_assets.assets.advance import table_keys
 from ticdc_assets.checks import SnapshotRange, evaluate_checks
 from ticdc_assets.demo import SimulationOptions
 from ticdc_assets.lake.log.catalog import LakeCatalog
+from ticdc_assets.naming import FeedNames
 from ticdc_assets.resources.catalog import read_catalog
 from ticdc_assets.resources.spark import get_session
 from ticdc_assets.store.lake import LakeSession
@@ -110,7 +111,7 @@ def measure(*arguments: str) -> list[Figure]:
 
 def _check(lake: LakeSession, since: int, catalog: LakeCatalog) -> Usage:
     """Evaluate the checks of what was applied since a snapshot, as a run does."""
-    keys = table_keys(lake.feed, catalog)
+    keys = table_keys(FeedNames(lake.feed), catalog)
     clock = Clock()
     with sized_for(lake, small=True):
         found = list(evaluate_checks(lake, SnapshotRange(since, catalog.snapshot_id), keys))

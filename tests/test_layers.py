@@ -23,7 +23,10 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 # Each room and the rooms it may import; what those import, it may import too.
 ARROWS: dict[str, set[str]] = {
-    "definitions": {"assets", "sensors"},
+    "definitions": {"graph"},
+    "component": {"graph", "translation"},
+    "translation": {"naming"},
+    "graph": {"assets", "sensors"},
     "sensors": {"assets"},
     "assets": {"checks", "run"},
     "run": {"resources"},
@@ -62,14 +65,18 @@ ARROWS: dict[str, set[str]] = {
 ENGINES = {"pyspark", "delta", "dagster", "dagster_pyspark", "dagster_aws", "pandas"}
 # The Dagster shell, the loader of assets outside of it, and resources, some of which are Dagster's.
 WITH_DAGSTER = {
-    *("definitions", "sensors", "assets", "checks", "naming", "dagster_io", "resources"),
+    *("definitions", "component", "translation", "graph", "sensors", "assets", "checks"),
+    "naming",
+    *("dagster_io", "resources"),
 }
 WITH_SPARK = {
     *("cli", "lake", "store", "load", "catalogs", "views", "verify", "run"),
     *(WITH_DAGSTER - {"dagster_io"}),
 }
 # Checks use pandera, which imports pandas; `reading` returns frames of it.
-WITH_PANDAS = {"definitions", "sensors", "assets", "checks", "reading", "dagster_io"}
+WITH_PANDAS = {
+    *("definitions", "component", "graph", "sensors", "assets", "checks", "reading", "dagster_io"),
+}
 # Modules that may import Spark themselves: the lake, its checks, the session's resources, and what
 # returns a frame of a caller's session.
 IMPORTS_SPARK = (

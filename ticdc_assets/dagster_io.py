@@ -52,18 +52,19 @@ class TicdcIOManager(dg.ConfigurableIOManager):
         """Load a table at the TSO of the step."""
         read = _choose_form(context.dagster_type.typing_type)
         key = context.asset_key if context.has_asset_key else None
-        name = None if key is None else naming.table_of(key)
-        if key is None or name is None or key.path[1] not in _ROWS:
+        name = None if key is None else naming.table_of(_without_prefix(key))
+        if key is None or name is None or key.path[-3] not in _ROWS:
             given = "an output of an op" if key is None else quote_given(key.to_user_string())
             reason = (
                 f"{given} is no table of a lake: their keys are <changefeed>/current/<database>/"
-                "<table>, and .../<table>.history or .../<table>.changes below history and changes"
+                "<table>, and .../<table>.history or .../<table>.changes below history and changes,"
+                " behind any prefix"
             )
             raise ConfigError(reason, setting=context.name)
-        lake = self._open(context, key.path[0])
+        lake = self._open(context, dg.AssetKey(key.path[:-3]))
         table = lake.table(name)
         context.log.info(f"{key.to_user_string()}: {table.name} at {describe_ts(lake.resolved_ts)}")
-        return read(_choose_rows(table, key.path[1]))
+        return read(_choose_rows(table, key.path[-3]))
 
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
         """Raise an error: only the runs of a changefeed write its tables."""
@@ -75,12 +76,16 @@ class TicdcIOManager(dg.ConfigurableIOManager):
         )
         raise ConfigError(reason, setting="io_manager_key")
 
-    def _open(self, context: dg.InputContext, changefeed: str) -> PinnedLake:
-        """Open a changefeed's tables at the TSO of the step: all its inputs show one moment."""
+    def _open(self, context: dg.InputContext, root: dg.AssetKey) -> PinnedLake:
+        """Open a changefeed's tables at the TSO of the step: all its inputs show one moment.
+
+        `root` is what the keys of its assets have in common: its id, behind any prefix.
+        """
+        changefeed = root.path[-1]
         step = _find_step(context)
         opened = {} if step is None else self._opened.setdefault(step, {})
         if changefeed not in opened:
-            ts = _find_ts(context, changefeed)
+            ts = _find_ts(context, root)
             newest = open_lake(self.uri, changefeed)
             if ts is None:
                 context.log.warning(
@@ -125,7 +130,7 @@ def _find_step(context: dg.InputContext) -> typing.Any:
         return None
 
 
-def _find_ts(context: dg.InputContext, changefeed: str) -> int | None:
+def _find_ts(context: dg.InputContext, root: dg.AssetKey) -> int | None:
     """Return the newest TSO at which the inputs are what their materializations state.
 
     A table that has not changed is not materialized, so that its own TSO may be an old one, of
@@ -135,16 +140,21 @@ def _find_ts(context: dg.InputContext, changefeed: str) -> int | None:
     step = _find_step(context)
     # What Dagster compares the inputs of the step with, to say which are stale.
     records = {} if step is None else step.input_asset_records or {}
-    tables = {key for key in (context.asset_key, *records) if _is_table(key, changefeed)}
-    checkpoints = dg.AssetKey([changefeed, naming.CHECKPOINTS])
+    tables = {key for key in (context.asset_key, *records) if _is_table(key, root)}
+    checkpoints = dg.AssetKey([*root.path, naming.CHECKPOINTS])
     pages = _read_pages(context.instance, {*tables, checkpoints})
     if not tables <= pages.keys():
         return None
     return max(filter(None, map(_read_ts, pages.values())), default=None)
 
 
-def _is_table(key: dg.AssetKey, changefeed: str) -> bool:
-    return key.path[0] == changefeed and naming.table_of(key) is not None and key.path[1] in _ROWS
+def _is_table(key: dg.AssetKey, root: dg.AssetKey) -> bool:
+    is_table = naming.table_of(_without_prefix(key)) is not None and key.path[-3] in _ROWS
+    return is_table and dg.AssetKey(key.path[:-3]) == root
+
+
+def _without_prefix(key: dg.AssetKey) -> dg.AssetKey:
+    return dg.AssetKey(key.path[-4:])
 
 
 def _read_pages(

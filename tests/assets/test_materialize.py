@@ -22,6 +22,7 @@ from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.log.applied_row import AppliedRow
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable, SchemaVersionEntry
 from ticdc_assets.lake.raw.ingest_records import IngestResult
+from ticdc_assets.naming import FeedNames
 from ticdc_assets.run import AdvanceReport
 from ticdc_assets.store.lake import Lake
 
@@ -82,7 +83,7 @@ class World:
         @dg.op(out=dg.Out(dg.Nothing, is_required=False))
         def apply(context: dg.OpExecutionContext) -> DagsterEvents:
             keys = self.defs.resolve_asset_graph().get_all_asset_keys()
-            materializer = Materializer(context, report, GraphAssets(keys))
+            materializer = Materializer(context, report, GraphAssets(FeedNames(FEED), keys))
             yield from materializer.materialize_layers(report)
             yield from materializer.materialize_tables(SimpleNamespace(), 0)
             yield from materializer.materialize_checkpoints(report)

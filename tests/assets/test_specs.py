@@ -17,6 +17,7 @@ from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.lake.log.applied_row import RowCounts
+from ticdc_assets.naming import FeedNames
 from ticdc_assets.resources.catalog import read_catalog
 from ticdc_assets.resources.dagster_settings import OWNERS
 from ticdc_assets.store.lake import Lake
@@ -140,7 +141,9 @@ def test_the_page_of_a_source_says_what_its_stream_leaves_out(tmp_path: Path) ->
         server: changefeed_from_uri(uri, config=config, server_version=server)
         for server in (None, "8.5.0")
     }
-    known, unknown = (specs.source_spec(feeds[s]).description or "" for s in ("8.5.0", None))
+    known, unknown = (
+        specs.source_spec(FeedNames(feeds[s])).description or "" for s in ("8.5.0", None)
+    )
     assert "What it does not tell" in known
     assert known.count("\n- ") == 1
     assert f"- {escape_markdown('with bdr-mode, TiCDC leaves out')}" in known

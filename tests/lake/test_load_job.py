@@ -13,6 +13,7 @@ from ticdc_assets.assets.load import load_job
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.log.loads import find_newest_load, read_loads
+from ticdc_assets.naming import FeedNames
 from ticdc_assets.resources.deployment import LakeResource, SparkResource
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader
@@ -34,7 +35,7 @@ def test_the_job_shows_what_became_of_every_table(
 
     def run(directory: Path, **more: object) -> dg.ExecuteInProcessResult:
         config = {"directory": str(directory), **more}
-        return load_job(FEED).execute_in_process(
+        return load_job(FeedNames(FEED)).execute_in_process(
             run_config={"ops": {"start_shop_tables": {"config": config}}},
             resources={"spark": SparkResource(), "lake": LakeResource(root=root)},
             raise_on_error=False,
@@ -78,7 +79,7 @@ def test_the_job_reads_the_database(
 
     def run(at: object) -> dg.ExecuteInProcessResult:
         config = {"from_upstream": True, "at": at, "tables": ["d.good"]}
-        return load_job(replace(FEED, upstream=mariadb.upstream)).execute_in_process(
+        return load_job(FeedNames(replace(FEED, upstream=mariadb.upstream))).execute_in_process(
             run_config={"ops": {"start_shop_tables": {"config": config}}},
             resources={"spark": SparkResource(), "lake": LakeResource(root=root)},
             raise_on_error=False,

@@ -10,6 +10,7 @@ from tests.sensors.world import T1, T2, T3, World, job
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.naming import FeedNames
 from ticdc_assets.resources.dagster_settings import read_poll_interval
 from ticdc_assets.sensors import checkpoint
 from ticdc_assets.sensors.checkpoint import CHECKPOINT_TAG, checkpoint_sensor
@@ -208,7 +209,7 @@ def test_a_restarted_sensor_decides_the_same(world: World) -> None:
     assert world.run_key() is None
     world.writes(T2)
     world.cursor = None
-    world.sensor = checkpoint_sensor(world.feed, job)
+    world.sensor = checkpoint_sensor(FeedNames(world.feed), job)
     assert world.run_key() == f"shop@{T2}"
     world.runs(T2)
     world.has_applied(T2)
@@ -240,7 +241,7 @@ def test_a_changefeed_may_have_its_own_poll_interval(
     monkeypatch.setenv("TICDC_SENSOR_SECONDS", "60")
     assert read_poll_interval(feed) == 60
     monkeypatch.setenv("TICDC_SENSOR_SECONDS_SHOP_EU", "5")
-    assert checkpoint_sensor(feed, job).minimum_interval_seconds == 5
+    assert checkpoint_sensor(FeedNames(feed), job).minimum_interval_seconds == 5
     monkeypatch.setenv("TICDC_SENSOR_SECONDS_SHOP_EU", "soon")
     with pytest.raises(ConfigError, match="TICDC_SENSOR_SECONDS_SHOP_EU"):
         read_poll_interval(feed)

@@ -16,6 +16,7 @@ from tests.servers import HOST, free_port
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events.tso import compose
+from ticdc_assets.naming import FeedNames
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.resources.deployment import LakeResource
 from ticdc_assets.resources.kafka import Brokers
@@ -35,7 +36,7 @@ def tick(
 ) -> dg.SensorResult | dg.SkipReason:
     resources = {"lake": LakeResource(root=str(root))}
     context = dg.build_sensor_context(instance=instance, resources=resources)
-    result = checkpoint_sensor(feed, job)(context)
+    result = checkpoint_sensor(FeedNames(feed), job)(context)
     assert isinstance(result, dg.SensorResult | dg.SkipReason)
     return result
 

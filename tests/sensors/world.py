@@ -8,6 +8,7 @@ import dagster as dg
 from tests.made_lake import write_snapshot
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.naming import FeedNames
 from ticdc_assets.resources.deployment import LakeResource
 from ticdc_assets.sensors.checkpoint import CHECKPOINT_TAG, checkpoint_sensor
 from ticdc_assets.store.lake import Lake
@@ -34,7 +35,7 @@ class World:
         self.feed = feed
         self.lake = Lake(str(folder / "lake"), feed.id)
         self.instance = instance
-        self.sensor = checkpoint_sensor(feed, job)
+        self.sensor = checkpoint_sensor(FeedNames(feed), job)
         self.cursor: str | None = None
         self._seq = 0
 

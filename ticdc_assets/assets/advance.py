@@ -9,17 +9,21 @@ import dagster as dg
 
 from ticdc_assets import naming
 from ticdc_assets.assets import metadata, specs
-from ticdc_assets.assets.check_results import evaluate_run_checks, leave_out_repeated
+from ticdc_assets.assets.check_results import (
+    CheckedAssets,
+    RunContext,
+    evaluate_run_checks,
+    leave_out_repeated,
+)
 from ticdc_assets.assets.materialize import DagsterEvents, GraphAssets, Materializer
-from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.checks import SnapshotRange, check_specs
+from ticdc_assets.checks import SnapshotRange
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.catalog import LakeCatalog
-from ticdc_assets.naming import identifier, layer_asset_key, output_name, table_asset_key
+from ticdc_assets.naming import FeedNames, output_name, resource_key, table_asset_key
 from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.resources.catalog import read_catalog, read_rows_after
-from ticdc_assets.resources.deployment import LakeResource, SparkResource, lost_server_errors
+from ticdc_assets.resources.deployment import SparkResource, lost_server_errors
 from ticdc_assets.resources.previews import read_preview_rows
 from ticdc_assets.resources.reading import open_source
 from ticdc_assets.resources.spark import describe_session
@@ -43,32 +47,34 @@ from ticdc_assets.views.stream_limits import describe_lake_limits
 FEED_TAG = "ticdc/changefeed"
 
 
-def feed_assets(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.AssetsDefinition:
+def feed_assets(names: FeedNames, lake: Lake, catalog: LakeCatalog) -> dg.AssetsDefinition:
     """Define the assets of a changefeed: its layers, and the tables in its lake's catalog."""
-    all_specs = [*specs.layer_specs(feed, lake), *specs.table_specs(feed, lake, catalog)]
-    checks = check_specs(feed, table_keys(feed, catalog))
+    feed = names.feed
+    own_specs = [*specs.layer_specs(feed, lake), *specs.table_specs(names, lake, catalog)]
+    all_specs = [names.translate(spec) for spec in own_specs]
+    checks = specs.list_checks(names, table_keys(names, catalog))
     # Dagster's default output names may collide, and do not exist for every script.
     outputs = {output_name(spec.key): spec for spec in all_specs}
     defined = frozenset(spec.key for spec in all_specs)
     check_outputs = {output_name(check.asset_key, check.name): check for check in checks}
 
     @dg.op(
-        name=f"update_{identifier(feed.id)}",
+        name=f"update_{names.identifier}",
         description=f"Bring the lake of changefeed {feed.id} to the newest checkpoint.",
         out={name: dg.Out(dg.Nothing, is_required=False) for name in (*outputs, *check_outputs)},
         ins={"source": dg.In(dg.Nothing)},
-        pool=f"ticdc_{identifier(feed.id)}",
-        tags={FEED_TAG: feed.id},
+        pool=f"ticdc_{names.identifier}",
+        tags={FEED_TAG: names.tag},
+        required_resource_keys=resource_keys(names.scope),
     )
-    def _op(
-        context: dg.AssetExecutionContext, spark: SparkResource, lake: LakeResource
-    ) -> DagsterEvents:
+    def _op(context: dg.AssetExecutionContext) -> DagsterEvents:
+        spark, location = get_resources(context, names)
         with redacted_errors(), lost_server_errors():
-            run = _Run(context, feed, lake.for_changefeed(feed.id), spark)
+            run = _Run(context, names, location, spark)
             yield from run.execute(defined)
 
     return dg.AssetsDefinition(
-        keys_by_input_name={"source": layer_asset_key(feed, naming.SOURCE)},
+        keys_by_input_name={"source": names.layer(naming.SOURCE)},
         keys_by_output_name={name: spec.key for name, spec in outputs.items()},
         node_def=_op,
         specs=all_specs,
@@ -77,25 +83,46 @@ def feed_assets(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.Assets
     )
 
 
-def advance_job(feed: Changefeed, assets: dg.AssetsDefinition) -> Any:
+def resource_keys(scope: str) -> set[str]:
+    """Return the keys of the resources that runs over a lake take."""
+    return {resource_key(scope, name) for name in ("spark", "lake")}
+
+
+def get_resources(context: RunContext, names: FeedNames) -> tuple[SparkResource, Lake]:
+    """Return the session of a run over a changefeed, and its part of the lake."""
+    spark, lake = (
+        getattr(context.resources, resource_key(names.scope, name)) for name in ("spark", "lake")
+    )
+    return spark, lake.for_changefeed(names.feed.id)
+
+
+def advance_job(names: FeedNames, assets: dg.AssetsDefinition) -> Any:
     """Define the job that the sensor requests: all assets of a changefeed.
 
     It is planned without checks; its runs evaluate them all the same (see `check_results`).
     Dagster has no public type for what `define_asset_job` returns.
     """
     return dg.define_asset_job(
-        f"advance_{identifier(feed.id)}_job",
+        f"advance_{names.identifier}_job",
         selection=dg.AssetSelection.assets(*assets.keys).without_checks(),
-        description=f"Bring the lake of changefeed {feed.id} to the newest checkpoint.",
-        tags={FEED_TAG: feed.id},
+        description=f"Bring the lake of changefeed {names.feed.id} to the newest checkpoint.",
+        tags={FEED_TAG: names.tag},
+        # A project may have another executor, which would start a process for the one step.
+        executor_def=dg.in_process_executor,
     )
 
 
-def table_keys(feed: Changefeed, catalog: LakeCatalog) -> dict[str, dg.AssetKey]:
-    """Return the asset of each table's rows, by the table's name in `events`."""
+def table_keys(names: FeedNames, catalog: LakeCatalog) -> dict[str, dg.AssetKey]:
+    """Return the asset of each table's rows, by the table's name in `events`.
+
+    A project whose tables have no checks has none.
+    """
+    feed = names.feed
+    if not names.shown.table_checks:
+        return {}
     return {
-        make_table_name(*names) or "": table_asset_key(feed, naming.CURRENT, *names)
-        for names in catalog.named()
+        make_table_name(*table) or "": table_asset_key(feed, naming.CURRENT, *table)
+        for table in catalog.named()
     }
 
 
@@ -105,12 +132,13 @@ class _Run:
     def __init__(
         self,
         context: dg.AssetExecutionContext,
-        feed: Changefeed,
+        names: FeedNames,
         location: Lake,
         spark: SparkResource,
     ) -> None:
         self._context = context
-        self._feed = feed
+        self._names = names
+        self._feed = names.feed
         self._location = location
         self._spark = spark
         self._selected = set(context.selected_asset_keys)
@@ -130,7 +158,7 @@ class _Run:
         with running_as(self._context.run.run_id), locked(self._location, command):
             before = read_catalog(self._location)
             if self._selected:
-                yield from self._advance(before, GraphAssets(defined, self._selected))
+                yield from self._advance(before, GraphAssets(self._names, defined, self._selected))
             else:
                 full = SnapshotRange(0, before.snapshot_id)
                 yield from self._check(full, before, self._selected_checks)
@@ -165,7 +193,7 @@ class _Run:
             checked = self._check(changed, report.after)
             if report.is_idle:
                 # Watermarks change no result, unless they are wrong themselves.
-                page = layer_asset_key(self._feed, naming.CHECKPOINTS)
+                page = self._names.layer(naming.CHECKPOINTS)
                 checked = leave_out_repeated(self._context, checked, [page])
             yield from checked
         # Last: if a run ends before this, the next one reports and checks all of it again.
@@ -189,15 +217,15 @@ class _Run:
         catalog: LakeCatalog,
         selected: Collection[dg.AssetCheckKey] | None = None,
     ) -> Iterator[dg.AssetCheckEvaluation]:
-        keys = table_keys(self._feed, catalog)
-        yield from evaluate_run_checks(self._context, self._lake, snapshots, keys, selected)
+        checked = CheckedAssets(self._names, table_keys(self._names, catalog), selected)
+        yield from evaluate_run_checks(self._context, self._lake, snapshots, checked)
 
     def _has_queued_runs(self) -> bool:
         queued = dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])
         return bool(self._context.instance.get_runs_count(queued))
 
     def _find_last_report(self) -> LastReport | None:
-        key = layer_asset_key(self._feed, naming.CHECKPOINTS)
+        key = self._names.layer(naming.CHECKPOINTS)
         event = self._context.instance.get_latest_materialization_event(key)
         if event is None or event.asset_materialization is None:
             return None

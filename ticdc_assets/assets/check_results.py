@@ -5,39 +5,106 @@ that a sensor requests are planned without checks; and a check that a person sel
 table did not change, repeats its last result.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 
 import dagster as dg
 
-from ticdc_assets.checks import EQUALS_UPSTREAM, SnapshotRange, evaluate_checks
+from ticdc_assets.assets.markdown import code
+from ticdc_assets.checks import EQUALS_UPSTREAM, SnapshotRange, check_specs, evaluate_checks
 from ticdc_assets.checks.equality import evaluate_newest_verifications
+from ticdc_assets.naming import FeedNames, table_of
 from ticdc_assets.store.lake import LakeSession
 
 # What the op of an asset and the op of a job offer alike.
 RunContext = dg.AssetExecutionContext | dg.OpExecutionContext
 # The run in which a failing check failed first: an alert goes out for that run only.
 FIRST_FAILED = "ticdc/first_failed_in"
+_MAX_NAMES = 5
+
+
+@dataclass(frozen=True)
+class CheckedAssets:
+    """The assets of tables by the names of these in `events`, and what to check: None for all.
+
+    What to check has keys as the project shows them, and the assets of tables have their own.
+    """
+
+    names: FeedNames
+    tables: Mapping[str, dg.AssetKey]
+    selected: Collection[dg.AssetCheckKey] | None = None
+
+    def select(self) -> Collection[dg.AssetCheckKey] | None:
+        """Return the own keys of what to check."""
+        if self.selected is None:
+            return None
+        specs = check_specs(self.names.feed, self.tables)
+        return {spec.key for spec in specs if self.names.show_check(spec.key) in self.selected}
+
+
+def show_evaluations(
+    names: FeedNames, evaluations: Iterable[dg.AssetCheckEvaluation]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield results under the keys that a project shows; where tables share one, the worst."""
+    shown: dict[dg.AssetCheckKey, list[dg.AssetCheckEvaluation]] = defaultdict(list)
+    for evaluation in evaluations:
+        key = names.show_check(evaluation.asset_check_key)
+        if names.shown.per == "table":
+            yield _merge(key, [evaluation])
+        else:
+            shown[key].append(evaluation)
+    for key, found in shown.items():
+        yield _merge(key, found)
+
+
+def _merge(
+    key: dg.AssetCheckKey, evaluations: Sequence[dg.AssetCheckEvaluation]
+) -> dg.AssetCheckEvaluation:
+    worst = max(evaluations, key=_rank)
+    description = worst.description
+    if len(evaluations) > 1 and not worst.passed:
+        failed = [each for each in evaluations if not each.passed]
+        names = ", ".join(code(_name_table(each.asset_key)) for each in failed[:_MAX_NAMES])
+        more = f" and {len(failed) - _MAX_NAMES} more" if len(failed) > _MAX_NAMES else ""
+        description = f"{names}{more}: {description or 'failed'}"
+    return dg.AssetCheckEvaluation(
+        asset_key=key.asset_key,
+        check_name=key.name,
+        passed=worst.passed,
+        metadata=worst.metadata,
+        severity=worst.severity,
+        description=description,
+        blocking=worst.blocking,
+    )
+
+
+def _rank(evaluation: dg.AssetCheckEvaluation) -> int:
+    if evaluation.passed:
+        return 0
+    return 2 if evaluation.severity == dg.AssetCheckSeverity.ERROR else 1
+
+
+def _name_table(key: dg.AssetKey) -> str:
+    return ".".join(table_of(key) or key.path)
 
 
 def evaluate_run_checks(
-    context: RunContext,
-    lake: LakeSession,
-    snapshots: SnapshotRange,
-    table_keys: Mapping[str, dg.AssetKey],
-    selected: Collection[dg.AssetCheckKey] | None = None,
+    context: RunContext, lake: LakeSession, snapshots: SnapshotRange, assets: CheckedAssets
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Evaluate all checks, or the selected ones, over a range of snapshots."""
-    if selected is not None and not selected:
+    if assets.selected is not None and not assets.selected:
         return
     read_last = cache(partial(_read_last_evaluation, context.instance))
     evaluated: set[dg.AssetCheckKey] = set()
 
     def has_failed(check: dg.AssetCheckKey) -> bool:
-        last = read_last(check)
+        last = read_last(assets.names.show_check(check))
         return last is not None and not last.passed
 
-    for evaluation in evaluate_checks(lake, snapshots, table_keys, selected, has_failed):
+    found = evaluate_checks(lake, snapshots, assets.tables, assets.select(), has_failed)
+    for evaluation in show_evaluations(assets.names, found):
         check = evaluation.asset_check_key
         evaluated.add(check)
         if evaluation.passed:
@@ -46,7 +113,7 @@ def evaluate_run_checks(
             yield _note_first_failure(read_last(check), evaluation, context.run.run_id)
     rest = context.selected_asset_check_keys - evaluated
     if any(check.name == EQUALS_UPSTREAM for check in rest):
-        for evaluation in evaluate_newest_verifications(lake):
+        for evaluation in show_evaluations(assets.names, evaluate_newest_verifications(lake)):
             if evaluation.asset_check_key in rest:
                 rest = rest - {evaluation.asset_check_key}
                 yield note_failure(context.instance, evaluation, context.run.run_id)

@@ -18,25 +18,22 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-# What Dagster writes for the assets of a run.  A table that is not selected, or has no definition
-# yet, is materialized all the same; without these tags, Dagster would compare times of events.
-from dagster._core.definitions.data_version import (
-    CODE_VERSION_TAG,
-    DATA_VERSION_IS_USER_PROVIDED_TAG,
-    DATA_VERSION_TAG,
-    DEFAULT_DATA_VERSION,
-    NULL_EVENT_POINTER,
-    get_input_data_version_tag,
-    get_input_event_pointer_tag,
-)
-
 from ticdc_assets import naming
 from ticdc_assets.lake.log.applied_row import AppliedRow
 from ticdc_assets.lake.log.catalog import LakeCatalog
 
 GROWS = "grows"
 # The version of an asset that nobody has materialized: Dagster does not compare it.
-NONE = DEFAULT_DATA_VERSION.value
+NONE = "INITIAL"
+# What Dagster writes for the assets of a run, and has no public names for.  A table that is not
+# selected, or has no definition yet, is materialized all the same; without these tags, Dagster
+# would compare times of events.
+_VERSION = "dagster/data_version"
+_VERSION_IS_STATED = "dagster/data_version_is_user_provided"
+_CODE_VERSION = "dagster/code_version"
+_INPUT_VERSION = "dagster/input_data_version/"
+_INPUT_EVENT = "dagster/input_event_pointer/"
+_NO_EVENT = "NULL"
 Tags = Mapping[str, str]
 
 
@@ -73,22 +70,22 @@ def schema_versions(after: LakeCatalog) -> dict[str, str]:
 def make_tags(version: str, made_from: Mapping[dg.AssetKey, str], run_id: str) -> dict[str, str]:
     """Return the tags of a materialization with these versions."""
     tags = {
-        DATA_VERSION_TAG: version,
-        DATA_VERSION_IS_USER_PROVIDED_TAG: "true",
+        _VERSION: version,
+        _VERSION_IS_STATED: "true",
         # As for any asset without a version of its code.
-        CODE_VERSION_TAG: run_id,
+        _CODE_VERSION: run_id,
     }
     for key, its in made_from.items():
-        tags[get_input_data_version_tag(key)] = its
-        tags[get_input_event_pointer_tag(key)] = NULL_EVENT_POINTER
+        tags[_INPUT_VERSION + key.to_user_string()] = its
+        tags[_INPUT_EVENT + key.to_user_string()] = _NO_EVENT
     return tags
 
 
 def read_version(tags: Tags) -> str | None:
     """Return the data version of a materialization."""
-    return tags.get(DATA_VERSION_TAG)
+    return tags.get(_VERSION)
 
 
 def read_made_from(tags: Tags, key: dg.AssetKey) -> str | None:
     """Return the version of an asset that a materialization was made from."""
-    return tags.get(get_input_data_version_tag(key))
+    return tags.get(_INPUT_VERSION + key.to_user_string())

@@ -10,14 +10,15 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from ticdc_assets.assets.advance import get_resources, resource_keys
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.dumpling.dialect import Dialect, find_zone
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events.tso_text import parse_tso
 from ticdc_assets.load.load import LoadProgress, TableResult, load_tables, require_loadable
 from ticdc_assets.load.source import LoadSource
-from ticdc_assets.naming import identifier
-from ticdc_assets.resources.deployment import LakeResource, SparkResource, lost_server_errors
+from ticdc_assets.naming import FeedNames
+from ticdc_assets.resources.deployment import lost_server_errors
 from ticdc_assets.resources.load_source import open_database, open_export
 from ticdc_assets.resources.upstream import find_upstream
 from ticdc_assets.safe_text import quote_given, redacted_errors
@@ -46,22 +47,18 @@ class Loading(dg.Config):
     tables: list[str] = Field(default_factory=list)
 
 
-def load_job(feed: Changefeed) -> dg.JobDefinition:
+def load_job(names: FeedNames) -> dg.JobDefinition:
     """Define the job that starts tables of a changefeed from an export."""
-    name = identifier(feed.id)
+    feed, name = names.feed, names.identifier
 
-    @dg.op(name=f"start_{name}_tables")
-    def _op(
-        context: dg.OpExecutionContext,
-        config: Loading,
-        spark: SparkResource,
-        lake: LakeResource,
-    ) -> None:
+    @dg.op(name=f"start_{name}_tables", required_resource_keys=resource_keys(names.scope))
+    def _op(context: dg.OpExecutionContext, config: Loading) -> None:
+        spark, location = get_resources(context, names)
         with redacted_errors(), lost_server_errors(), _open_source(feed, config) as source:
             # Before a session starts.
             source.choose_tables(config.tables)
             source.read_ts()
-            opened = spark.open_lake(lake.for_changefeed(feed.id), feed)
+            opened = spark.open_lake(location, feed)
             for note in source.notes:
                 context.log.warning(note)
             results = load_tables(opened, source, config.tables, _Progress(context).show)
@@ -82,7 +79,8 @@ def load_job(feed: Changefeed) -> dg.JobDefinition:
         name=f"load_{name}",
         description=f"Start tables of changefeed {feed.id} with rows of an export or of upstream.",
         # Without the tag of the changefeed, on which its other runs wait for each other.
-        tags={"ticdc/loads": feed.id},
+        tags={"ticdc/loads": names.tag},
+        executor_def=dg.in_process_executor,
     )
     def _job() -> None:
         _op()

@@ -2,14 +2,13 @@
 
 import dagster as dg
 
-from ticdc_assets.assets.advance import FEED_TAG
-from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.assets.advance import FEED_TAG, get_resources, resource_keys
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.maintain import check_days, maintain
 from ticdc_assets.lake.upgrade import upgrade
-from ticdc_assets.naming import identifier
+from ticdc_assets.naming import FeedNames
 from ticdc_assets.resources.catalogs import update_catalogs
-from ticdc_assets.resources.deployment import LakeResource, SparkResource, lost_server_errors
+from ticdc_assets.resources.deployment import lost_server_errors
 from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.store.lock import locked
 from ticdc_assets.store.reader import LakeReader
@@ -23,18 +22,17 @@ class Maintenance(dg.Config):
     expire_days: int | None = None
 
 
-def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
+def maintenance_job(names: FeedNames) -> dg.JobDefinition:
     """Define the job that compacts and expires files of a changefeed's lake."""
-    name = identifier(feed.id)
+    feed, name = names.feed, names.identifier
 
-    @dg.op(name=f"compact_{name}_files", pool=f"ticdc_{name}")
-    def _op(
-        context: dg.OpExecutionContext,
-        config: Maintenance,
-        spark: SparkResource,
-        lake: LakeResource,
-    ) -> None:
-        location = lake.for_changefeed(feed.id)
+    @dg.op(
+        name=f"compact_{name}_files",
+        pool=f"ticdc_{name}",
+        required_resource_keys=resource_keys(names.scope),
+    )
+    def _op(context: dg.OpExecutionContext, config: Maintenance) -> None:
+        spark, location = get_resources(context, names)
         # Before a run of minutes waits for its turn.
         check_days(config.retain_days, config.expire_days)
         run = running_as(context.run.run_id)
@@ -62,7 +60,8 @@ def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
     @dg.job(
         name=f"maintain_{name}",
         description=f"Compact small files of changefeed {feed.id}, and delete what config allows.",
-        tags={FEED_TAG: feed.id},
+        tags={FEED_TAG: names.tag},
+        executor_def=dg.in_process_executor,
     )
     def _job() -> None:
         _op()

@@ -12,7 +12,6 @@ from ticdc_assets.assets.markdown import code, code_block, format_preview
 from ticdc_assets.assets.specs import (
     STORAGE_KIND,
     columns_metadata,
-    lineage_metadata,
     table_metadata,
 )
 from ticdc_assets.events.tso import to_datetime
@@ -177,7 +176,6 @@ def current_metadata(report: RunReport, change: TableChange, preview: Preview | 
             report.feed.layouts,
             has_inexact=preview is not None and INEXACT in preview.columns,
         ),
-        **lineage_metadata(report.feed, table.schema),
     }
 
 

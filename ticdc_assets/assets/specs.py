@@ -11,10 +11,12 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.freshness import find_freshness
 from ticdc_assets.changefeed.layout import TableLayout
 from ticdc_assets.changefeed.table_pattern import match_table
+from ticdc_assets.changefeed.upstream import Upstream
+from ticdc_assets.checks import check_specs
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
-from ticdc_assets.naming import layer_asset_key, table_asset_key
+from ticdc_assets.naming import FeedNames, layer_asset_key, table_asset_key
 from ticdc_assets.plan.layout import choose_layout
 from ticdc_assets.resources.dagster_settings import read_owners
 from ticdc_assets.rows.columns import (
@@ -50,6 +52,12 @@ _LAYERS = {
 _VERSIONS = {
     naming.HISTORY: "Every version of every row of {}, with the time in which it was valid.",
     naming.CHANGES: "Every change of every row of {}, with the row before and after it.",
+}
+_COLLECTED = {
+    naming.SCHEMA_HISTORY: "The schema versions",
+    naming.CURRENT: "The rows",
+    naming.HISTORY: "Every version of every row",
+    naming.CHANGES: "Every change of every row",
 }
 LAYER_UPSTREAM = {
     naming.RAW: naming.SOURCE,
@@ -88,8 +96,9 @@ def no_changefeed_spec() -> dg.AssetSpec:
     )
 
 
-def source_spec(feed: Changefeed) -> dg.AssetSpec:
+def source_spec(names: FeedNames) -> dg.AssetSpec:
     """Describe the topic or folder that TiCDC writes to; a sensor makes its pages."""
+    feed = names.feed
     what = "The topic" if feed.transport != "storage" else "The folder"
     description = f"{what} that changefeed `{feed.id}` writes in {feed.protocol}."
     if limits := describe_limits(feed):
@@ -97,7 +106,7 @@ def source_spec(feed: Changefeed) -> dg.AssetSpec:
         description += f"\n\nWhat it does not tell:\n\n{listed}"
     return dg.AssetSpec(
         layer_asset_key(feed, naming.SOURCE),
-        deps=[] if feed.upstream is None else [layer_asset_key(feed, naming.UPSTREAM)],
+        deps=[layer_asset_key(feed, naming.UPSTREAM)] if shows_upstream(names) else [],
         description=description,
         kinds=_SOURCE_KINDS[feed.scheme],
         group_name=naming.layer_group(feed),
@@ -111,10 +120,13 @@ def source_spec(feed: Changefeed) -> dg.AssetSpec:
     )
 
 
-def upstream_spec(feed: Changefeed) -> dg.AssetSpec | None:
-    """Describe the database upstream, if it is declared."""
-    if feed.upstream is None:
-        return None
+def shows_upstream(names: FeedNames) -> bool:
+    """Return whether the database upstream is declared, and shown."""
+    return names.feed.upstream is not None and names.shown.upstream
+
+
+def upstream_spec(feed: Changefeed, upstream: Upstream) -> dg.AssetSpec:
+    """Describe the database upstream."""
     return dg.AssetSpec(
         layer_asset_key(feed, naming.UPSTREAM),
         description=f"The database that changefeed `{feed.id}` replicates. Only `verify` reads it.",
@@ -123,7 +135,7 @@ def upstream_spec(feed: Changefeed) -> dg.AssetSpec | None:
         owners=read_owners(),
         metadata={
             "ticdc/changefeed": feed.id,
-            "ticdc/location": dg.MetadataValue.text(feed.upstream.address),
+            "ticdc/location": dg.MetadataValue.text(upstream.address),
         },
     )
 
@@ -148,17 +160,53 @@ def layer_specs(feed: Changefeed, lake: Lake) -> list[dg.AssetSpec]:
     ]
 
 
-def table_specs(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> list[dg.AssetSpec]:
-    """Describe the assets of every table in the lake."""
+def table_specs(names: FeedNames, lake: Lake, catalog: LakeCatalog) -> list[dg.AssetSpec]:
+    """Describe the assets of every table in the lake, before they are translated."""
+    feed = names.feed
+    if names.shown.per != "table":
+        return collected_specs(names, catalog)
     return [
         spec
         for table in catalog.named().values()
         for spec in (
             _schema_history_spec(feed, lake, table),
             _current_spec(feed, lake, table),
-            *_versions_specs(feed, lake, table),
+            *_versions_specs(names, lake, table),
         )
     ]
+
+
+def collected_specs(names: FeedNames, catalog: LakeCatalog) -> list[dg.AssetSpec]:
+    """Describe the assets that stand for all tables, or for those of a database."""
+    found: dict[dg.AssetKey, dg.AssetSpec] = {}
+    feed = names.feed
+    for table in catalog.named().values():
+        layers = {
+            naming.SCHEMA_HISTORY: layer_asset_key(feed, naming.EVENTS),
+            naming.CURRENT: _collect(names, naming.SCHEMA_HISTORY, table),
+        }
+        for layer in list_versions_layers(names, table.database, table.table):
+            layers[layer] = _collect(names, naming.CURRENT, table)
+        for layer, dep in layers.items():
+            key = _collect(names, layer, table)
+            what = _COLLECTED[layer]
+            of = f" of database {code(table.database)}" if names.shown.per == "database" else ""
+            found[key] = dg.AssetSpec(
+                key,
+                deps=[dep],
+                description=f"{what} of all tables{of}.",
+                kinds={*_KINDS, "schema" if layer == naming.SCHEMA_HISTORY else "table"},
+                group_name=naming.table_group(feed, table.database)
+                if names.shown.per == "database"
+                else naming.layer_group(feed),
+                owners=read_owners(),
+                metadata={"dagster/storage_kind": STORAGE_KIND},
+            )
+    return list(found.values())
+
+
+def _collect(names: FeedNames, layer: str, table: LakeTable) -> dg.AssetKey:
+    return names.collect(table_asset_key(names.feed, layer, table.database, table.table))
 
 
 def _schema_history_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpec:
@@ -194,8 +242,9 @@ def _current_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpe
     )
 
 
-def _versions_specs(feed: Changefeed, lake: Lake, table: LakeTable) -> list[dg.AssetSpec]:
+def _versions_specs(names: FeedNames, lake: Lake, table: LakeTable) -> list[dg.AssetSpec]:
     """Describe the history and the changes of a table, where the changefeed declares them."""
+    feed = names.feed
     return [
         dg.AssetSpec(
             table_asset_key(feed, layer, table.database, table.table),
@@ -206,7 +255,7 @@ def _versions_specs(feed: Changefeed, lake: Lake, table: LakeTable) -> list[dg.A
             owners=read_owners(),
             metadata=table_metadata(table.name, lake.path(f"{layer}/{table.incarnation}")),
         )
-        for layer in list_versions_layers(feed, table.database, table.table)
+        for layer in list_versions_layers(names, table.database, table.table)
     ]
 
 
@@ -219,8 +268,20 @@ def table_metadata(name: str, uri: str) -> dict[str, Any]:
     }
 
 
-def list_versions_layers(feed: Changefeed, database: str, table: str) -> list[str]:
-    """List the layers made of versions that the changefeed declares for a table."""
+def list_checks(names: FeedNames, tables: Mapping[str, dg.AssetKey]) -> list[dg.AssetCheckSpec]:
+    """List the checks of a changefeed as a project shows them."""
+    # Where several share an asset, one of them has all its checks.
+    ones = {names.collect(key): (name, key) for name, key in tables.items()}
+    found = check_specs(names.feed, dict(ones.values()))
+    shown = {names.show_check(spec.key): spec for spec in found}
+    return [spec if key == spec.key else spec.replace_key(key) for key, spec in shown.items()]
+
+
+def list_versions_layers(names: FeedNames, database: str, table: str) -> list[str]:
+    """List the layers made of versions that the graph shows of a table."""
+    feed = names.feed
+    if not names.shown.histories:
+        return []
     declared = {naming.HISTORY: feed.history, naming.CHANGES: feed.changes}
     return [layer for layer, names in declared.items() if match_table(names, database, table)]
 
@@ -259,14 +320,14 @@ def columns_metadata(
     return {"dagster/column_schema": dg.TableSchema(table_columns)}
 
 
-def lineage_metadata(feed: Changefeed, schema: TableSchema | None) -> dict[str, Any]:
+def lineage_metadata(names: FeedNames, schema: TableSchema | None) -> dict[str, Any]:
     """Return the column lineage of a current table.
 
     A source holds the columns of many tables: there, a column is named with its table.
     """
     if schema is None or (columns := _columns(schema)) is None:
         return {}
-    source = layer_asset_key(feed, naming.SOURCE)
+    source = names.layer(naming.SOURCE)
     table = f"{schema.database}.{schema.table}"
     deps: Mapping[str, Sequence[dg.TableColumnDep]] = {
         column.name: [dg.TableColumnDep(source, f"{table}.{column.column}")] for column in columns

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import dagster as dg
 from pydantic import Field
 
-from ticdc_assets.assets.check_results import note_failure
-from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.assets.advance import get_resources, resource_keys
+from ticdc_assets.assets.check_results import note_failure, show_evaluations
 from ticdc_assets.checks.equality import make_equality_evaluation
-from ticdc_assets.naming import identifier
+from ticdc_assets.lake.log.verifications import Results
+from ticdc_assets.naming import FeedNames
 from ticdc_assets.resources.catalog import read_catalog
-from ticdc_assets.resources.deployment import LakeResource, SparkResource, lost_server_errors
+from ticdc_assets.resources.deployment import lost_server_errors
 from ticdc_assets.resources.previews import read_preview_rows
 from ticdc_assets.resources.upstream import find_upstream
 from ticdc_assets.safe_text import redacted_errors
@@ -30,18 +31,19 @@ class Verification(dg.Config):
     wait_seconds: float = 60.0
 
 
-def verification_job(feed: Changefeed) -> dg.JobDefinition:
+def verification_job(names: FeedNames) -> dg.JobDefinition:
     """Define the job that compares a changefeed's current tables with upstream."""
-    name = identifier(feed.id)
+    feed, name = names.feed, names.identifier
 
-    @dg.op(name=f"compare_{name}_tables", out=dg.Out(dg.Nothing, is_required=False))
+    @dg.op(
+        name=f"compare_{name}_tables",
+        out=dg.Out(dg.Nothing, is_required=False),
+        required_resource_keys=resource_keys(names.scope),
+    )
     def _op(
-        context: dg.OpExecutionContext,
-        config: Verification,
-        spark: SparkResource,
-        lake: LakeResource,
+        context: dg.OpExecutionContext, config: Verification
     ) -> Iterator[dg.AssetCheckEvaluation]:
-        location = lake.for_changefeed(feed.id)
+        spark, location = get_resources(context, names)
         with redacted_errors(), lost_server_errors():
             database = find_upstream(
                 feed,
@@ -57,17 +59,31 @@ def verification_job(feed: Changefeed) -> dg.JobDefinition:
                 wait_seconds=config.wait_seconds,
             )
             shown = {table.incarnation for table in read_catalog(location).named().values()}
-            for found in verify(environment, config.tables, lambda rows: None):
-                context.log.info(f"{found.name}: {found.verdict}")
-                if found.incarnation in shown:
-                    evaluation = make_equality_evaluation(feed, found)
-                    yield note_failure(context.instance, evaluation, context.run_id)
+
+            def evaluate() -> Iterator[dg.AssetCheckEvaluation]:
+                results = verify(environment, config.tables, lambda rows: None)
+                for found in results:
+                    context.log.info(f"{found.name}: {found.verdict}")
+                    if found.incarnation in shown and names.shown.per == "table":
+                        yield make_equality_evaluation(feed, found)
+                if names.shown.per != "table":
+                    # A check of several tables is about those that are not compared now, too.
+                    newest = Results(location).read_newest().values()
+                    each = (found for found in newest if found.incarnation in shown)
+                    yield from (make_equality_evaluation(feed, found) for found in each)
+
+            for evaluation in show_evaluations(names, evaluate()):
+                if not names.shown.table_checks:
+                    # What differs is in the lake and the log all the same.
+                    continue
+                yield note_failure(context.instance, evaluation, context.run_id)
 
     @dg.job(
         name=f"verify_{name}",
         description=f"Compare the current tables of changefeed {feed.id} with upstream.",
         # Without the tag of the changefeed, on which its other runs wait for each other.
-        tags={"ticdc/verifies": feed.id},
+        tags={"ticdc/verifies": names.tag},
+        executor_def=dg.in_process_executor,
     )
     def _job() -> None:
         _op()

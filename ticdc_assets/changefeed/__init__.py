@@ -13,6 +13,7 @@ from ticdc_assets.changefeed.declaration import (
     Changefeed,
     ProtocolName,
     changefeed_from_uri,
+    declare_changefeeds,
     load_changefeeds,
 )
 from ticdc_assets.changefeed.dispatcher import Dispatcher
@@ -23,6 +24,7 @@ __all__ = [
     "Dispatcher",
     "ProtocolName",
     "changefeed_from_uri",
+    "declare_changefeeds",
     "find_changefeeds_file",
     "find_declared_changefeeds",
     "load_changefeeds",

@@ -8,7 +8,7 @@ in `Options` only and are part of no text.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from ticdc_assets.changefeed.catalog import CatalogSettings
@@ -152,6 +152,11 @@ def load_changefeeds(path: Path) -> dict[str, Changefeed]:
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         reason = "is missing or not a list: declare each changefeed as [[changefeed]]"
         raise ConfigError(reason, file=str(path), setting="changefeed")
+    return declare_changefeeds(entries, path)
+
+
+def declare_changefeeds(entries: Sequence[Mapping[str, Any]], path: Path) -> dict[str, Changefeed]:
+    """Declare the changefeeds of a file, whose relative paths start at its folder."""
     feeds: dict[str, Changefeed] = {}
     owners: dict[tuple[str, str | None], str] = {}
     for number, entry in enumerate(entries, 1):

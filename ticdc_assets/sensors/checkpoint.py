@@ -30,6 +30,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.applied_row import AppliedRow
 from ticdc_assets.lake.log.loads import find_newest_load
+from ticdc_assets.naming import FeedNames
 from ticdc_assets.resources.catalog import read_ingested_offsets, read_last_row
 from ticdc_assets.resources.dagster_settings import WATERMARK_SECONDS, read_poll_interval
 from ticdc_assets.resources.deployment import LakeResource
@@ -84,52 +85,55 @@ class SourceProgress:
         return f"{self.token}, load {self.load}" if self.load else self.token
 
 
-def source_resources(feed: Changefeed) -> dict[str, object]:
+def source_resources(names: FeedNames) -> dict[str, object]:
     """Return the S3 client that reads a changefeed's source, by resource key, if it needs one."""
+    feed = names.feed
     if feed.scheme != "s3":
         return {}
     from ticdc_assets.resources.s3 import make_s3_resource
 
     client = make_s3_resource(feed)
-    return {} if client is None else {f"s3_{naming.identifier(feed.id)}": client}
+    return {} if client is None else {f"s3_{names.identifier}": client}
 
 
-def checkpoint_sensor(feed: Changefeed, job: Any) -> dg.SensorDefinition:
+def checkpoint_sensor(names: FeedNames, job: Any) -> dg.SensorDefinition:
     """Define the sensor that polls the source of one changefeed."""
-    client_key = next(iter(source_resources(feed)), None)
+    feed, lake_key = names.feed, naming.resource_key(names.scope, "lake")
+    client_key = next(iter(source_resources(names)), None)
 
     @dg.sensor(
-        name=f"{naming.identifier(feed.id)}_checkpoint",
+        name=f"{names.identifier}_checkpoint",
         description=f"Requests a run when the source checkpoint of changefeed {feed.id} is ahead of"
         " the lake.",
         job=job,
         minimum_interval_seconds=read_poll_interval(feed),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        required_resource_keys={"lake"} if client_key is None else {"lake", client_key},
+        required_resource_keys={lake_key} if client_key is None else {lake_key, client_key},
     )
     def _sensor(
         context: dg.SensorEvaluationContext, **_: object
     ) -> dg.SensorResult | dg.SkipReason:
         # A direct call, as in a test, also passes resources by name.
-        lake: LakeResource = context.resources.lake
+        lake: LakeResource = getattr(context.resources, lake_key)
         read_file = None
         if client_key is not None:
             from ticdc_assets.resources.s3 import make_s3_reader
 
             read_file = make_s3_reader(feed, getattr(context.resources, client_key))
         with redacted_errors():
-            return evaluate_tick(context, feed, lake.for_changefeed(feed.id), read_file)
+            return evaluate_tick(context, names, lake.for_changefeed(feed.id), read_file)
 
     return _sensor
 
 
 def evaluate_tick(
     context: dg.SensorEvaluationContext,
-    feed: Changefeed,
+    names: FeedNames,
     lake: Lake,
     read_file: ReadFile | None = None,
 ) -> dg.SensorResult | dg.SkipReason:
     """Observe the source, and decide whether to request a run."""
+    feed = names.feed
     snapshot = read_last_row(lake)
     try:
         progress = read_source_progress(feed, lake, snapshot, read_file)
@@ -142,13 +146,13 @@ def evaluate_tick(
         reason = explain_no_data(feed, had_data=snapshot is not None, read=read_file)
         return dg.SkipReason(f"{feed.location}: {reason}")
     progress = replace(progress, load=find_newest_load(LakeReader(lake)))
-    decision = _decide(context, feed, lake, progress, snapshot)
+    decision = _decide(context, names, lake, progress, snapshot)
     is_requested = isinstance(decision, dg.RunRequest)
     observed = _Observed(progress.token, progress.behind, time.time())
     pages: list[dg.AssetMaterialization] = []
     if observed.is_new(context.cursor, at_once=is_requested):
         # Somebody else has materialized it: the UI shows an asset that is only observed as missing.
-        key = naming.layer_asset_key(feed, naming.SOURCE)
+        key = names.layer(naming.SOURCE)
         pages = [dg.AssetMaterialization(asset_key=key, metadata=progress.metadata)]
     return dg.SensorResult(
         run_requests=[decision] if isinstance(decision, dg.RunRequest) else [],
@@ -237,23 +241,24 @@ def _describe_watermark(ts: int) -> dict[str, str | float]:
 
 def _decide(
     context: dg.SensorEvaluationContext,
-    feed: Changefeed,
+    names: FeedNames,
     lake: Lake,
     progress: SourceProgress,
     snapshot: AppliedRow | None,
 ) -> dg.RunRequest | str:
     """Return the run to request, or why none is."""
+    feed = names.feed
     applied_ts = None if snapshot is None else snapshot.ts
     is_applied = progress.ts is not None and (applied_ts or 0) >= progress.ts
     if is_applied and not progress.load:
         return f"up to date: applied up to {applied_ts}"
     instance = context.instance
-    in_progress = dg.RunsFilter(tags={FEED_TAG: feed.id}, statuses=_IN_PROGRESS)
+    in_progress = dg.RunsFilter(tags={FEED_TAG: names.tag}, statuses=_IN_PROGRESS)
     if runs := instance.get_runs(in_progress, limit=1):
         return (
             f"run {runs[0].run_id[:8]} is in progress; the next one covers what arrives meanwhile"
         )
-    tags = {FEED_TAG: feed.id, CHECKPOINT_TAG: progress.tag}
+    tags = {FEED_TAG: names.tag, CHECKPOINT_TAG: progress.tag}
     records = instance.get_run_records(dg.RunsFilter(tags=tags))
     has_succeeded = any(r.dagster_run.status == dg.DagsterRunStatus.SUCCESS for r in records)
     if has_succeeded and is_applied:
@@ -261,7 +266,7 @@ def _decide(
     is_read = progress.ts is None and not progress.behind
     if has_succeeded and is_read and applied_ts is not None:
         return f"up to date: applied all {progress.token}"
-    if snapshot is not None and _has_taken_up(instance, feed, progress):
+    if snapshot is not None and _has_taken_up(instance, names, progress):
         # The clocks of two machines may differ.
         left = WATERMARK_SECONDS - abs(time.time() - snapshot.committed_at.timestamp())
         if left > 0 and not may_have_input(feed, lake, snapshot.ts):
@@ -280,14 +285,14 @@ def _decide(
             outcome = _OUTCOMES.get(last.dagster_run.status, "failed")
             return f"attempt {len(records)} {outcome}; the next one follows after {pause:.0f} s"
     attempt = len(records) + 1
-    key = f"{feed.id}@{progress.tag}" + (f"#{attempt}" if attempt > 1 else "")
-    layers = [naming.layer_asset_key(feed, layer) for layer in LAYER_UPSTREAM]
+    key = f"{names.tag}@{progress.tag}" + (f"#{attempt}" if attempt > 1 else "")
+    layers = [names.layer(layer) for layer in LAYER_UPSTREAM]
     return dg.RunRequest(run_key=key, tags=tags, asset_selection=layers, asset_check_keys=[])
 
 
-def _has_taken_up(instance: dg.DagsterInstance, feed: Changefeed, progress: SourceProgress) -> bool:
+def _has_taken_up(instance: dg.DagsterInstance, names: FeedNames, progress: SourceProgress) -> bool:
     """Return whether the last run succeeded, after the newest load."""
-    runs = instance.get_runs(dg.RunsFilter(tags={FEED_TAG: feed.id}), limit=1)
+    runs = instance.get_runs(dg.RunsFilter(tags={FEED_TAG: names.tag}), limit=1)
     if not runs or runs[0].status != dg.DagsterRunStatus.SUCCESS:
         return False
     tag = runs[0].tags.get(CHECKPOINT_TAG, "")

@@ -6,19 +6,16 @@ and the daemon watch it, and show what it has within seconds.  Runs that a forme
 go on.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import dagster as dg
-
-# Dagster has no public name for where the process that evaluates a sensor was reached.
-from dagster._core.remote_origin import GrpcServerCodeLocationOrigin
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.resources.catalog import read_catalog
 from ticdc_assets.resources.dagster_settings import read_poll_interval
-from ticdc_assets.safe_text import escape_control
+from ticdc_assets.safe_text import escape_control, redacted_errors
 from ticdc_assets.store.lake import Lake
 
 RELOAD = "reload_definitions"
@@ -28,6 +25,8 @@ _MAX_NAMES = 5
 
 # What the graph shows of each table, by its name: its status, and why it has that.
 Shown = Mapping[str, tuple[str, str | None]]
+# What renews the state that definitions are loaded from.
+Refresh = Callable[[dg.DagsterInstance], object]
 
 
 def list_shown(catalog: LakeCatalog) -> Shown:
@@ -36,25 +35,32 @@ def list_shown(catalog: LakeCatalog) -> Shown:
 
 
 def new_tables_sensor(
-    feeds: Collection[Changefeed], root: str, loaded: Mapping[str, Shown | None]
+    feeds: Collection[Changefeed],
+    root: str,
+    loaded: Mapping[str, Shown | None],
+    *,
+    name: str = RELOAD,
+    refresh: Refresh | None = None,
 ) -> dg.SensorDefinition:
     """Define the sensor that compares lakes with what the graph was loaded from, by changefeed.
 
-    None stands for a lake that could not be read.
+    None stands for a lake that could not be read.  `refresh` renews the state that definitions are
+    loaded from, where there is one.
     """
 
     @dg.sensor(
-        name=RELOAD,
+        name=name,
         description="Reloads the definitions when tables have appeared, disappeared or changed"
         " their status.",
-        minimum_interval_seconds=min(map(read_poll_interval, feeds)),
+        minimum_interval_seconds=min(map(read_poll_interval, feeds), default=None),
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def _sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         changes = find_changes(root, loaded)
         if not changes:
             return dg.SensorResult(skip_reason="the graph shows the tables as they are", cursor="")
-        return _reload(context, changes)
+        with redacted_errors():
+            return _reload(context, changes, refresh)
 
     return _sensor
 
@@ -78,11 +84,19 @@ def find_changes(root: str, loaded: Mapping[str, Shown | None]) -> list[str]:
     return changes
 
 
-def _reload(context: dg.SensorEvaluationContext, changes: Sequence[str]) -> dg.SensorResult:
+def _reload(
+    context: dg.SensorEvaluationContext,
+    changes: Sequence[str],
+    refresh: Refresh | None,
+) -> dg.SensorResult:
     changed = "; ".join(changes)
-    server = context.code_location_origin
-    if not isinstance(server, GrpcServerCodeLocationOrigin):
-        by_hand = "reload the definitions by hand (Deployment, then Reload), or run a code server"
+    # How the process that evaluates this is reached; only a code server has a client.
+    connect = getattr(context.code_location_origin, "create_client", None)
+    if connect is None:
+        first = "" if refresh is None else "run `dg utils refresh-defs-state`, then "
+        by_hand = (
+            f"{first}reload the definitions by hand (Deployment, then Reload), or run a code server"
+        )
         return dg.SensorResult(skip_reason=f"the graph does not show yet: {changed}; {by_hand}")
     if context.cursor == changed:
         reason = f"the code server did not reload, and the graph does not show yet: {changed};"
@@ -90,5 +104,7 @@ def _reload(context: dg.SensorEvaluationContext, changes: Sequence[str]) -> dg.S
             skip_reason=f"{reason} start that server by `dagster code-server start`",
             cursor=changed,
         )
-    server.create_client().reload_code(timeout=_TIMEOUT)
+    if refresh is not None:
+        refresh(context.instance)
+    connect().reload_code(timeout=_TIMEOUT)
     return dg.SensorResult(skip_reason=f"reloaded the definitions: {changed}", cursor=changed)
