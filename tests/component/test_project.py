@@ -14,6 +14,7 @@ import yaml
 
 from tests.made_lake import schema, write_snapshot, write_tables
 from ticdc_assets.store.lake import Lake
+from ticdc_assets.version import VERSION
 
 ROOT = Path(__file__).parents[2]
 GROUP = "dagster_dg_cli.registry_modules"
@@ -69,12 +70,12 @@ class Project:
         """State what the wheel states of the package: that of the checkout may be an older one."""
         stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
         points = stated["entry-points"][GROUP]
-        info = self._installed / f"ticdc_assets-{stated['version']}.dist-info"
+        info = self._installed / f"ticdc_assets-{VERSION}.dist-info"
         info.mkdir(parents=True)
         lines = [f"{name} = {module}" for name, module in points.items()]
         (info / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *lines, ""]))
         (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: ticdc-assets\nVersion: {stated['version']}\n"
+            f"Metadata-Version: 2.1\nName: ticdc-assets\nVersion: {VERSION}\n"
         )
 
     def dg(self, *arguments: str) -> str:
