@@ -143,14 +143,18 @@ def test_a_verification_that_is_killed_anywhere_is_finished_by_the_next(
     assert kills > 1
     assert code == 1
     reader = LakeReader(copy.lake.location)
-    found = reader.read(reader.open("verifications"), ["table", "verdict", "run"]).to_pylist()
+    found = reader.read(
+        reader.open("verifications"), ["verification", "table", "verdict", "run"]
+    ).to_pylist()
     verdicts = {name: "equal" if name == "t4" else "differs" for name in names}
     differences = [(name, '{"id": "500"}', "differs") for name in names if name != "t4"]
     differences.append(("t3", '{"id": "7"}', "extra"))
-    rows = reader.read(reader.open("differences"), ["run", "table", "key", "what"]).to_pylist()
+    columns = ["verification", "table", "key", "what"]
+    rows = reader.read(reader.open("differences"), columns).to_pylist()
+    runs = {row["verification"]: row["run"] for row in found}
     # A run that was killed when all was found has ended; every other is finished by the next.
-    for run in {row["run"] for row in found}:
+    for run in {*runs.values()}:
         of_run = [(row["table"], row["verdict"]) for row in found if row["run"] == run]
         assert sorted(of_run) == sorted(verdicts.items())
-        stated = [(r["table"], r["key"], r["what"]) for r in rows if r["run"] == run]
+        stated = [(r["table"], r["key"], r["what"]) for r in rows if runs[r["verification"]] == run]
         assert sorted(stated) == sorted(differences)
