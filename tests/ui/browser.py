@@ -46,8 +46,13 @@ class Page:
         """Open the graph of all assets, with its groups expanded as a person does."""
         self.open("/asset-groups")
         self.shows("Materialize all")
-        keys = ActionChains(self._driver)
-        keys.key_down(Keys.ALT).send_keys("e").key_up(Keys.ALT).perform()
+        until = time.monotonic() + 60
+        # The page may not listen to keys yet, and the keys fold groups that are expanded.
+        while "expanded=" not in self._driver.current_url:
+            assert time.monotonic() < until, self.text
+            keys = ActionChains(self._driver)
+            keys.key_down(Keys.ALT).send_keys("e").key_up(Keys.ALT).perform()
+            time.sleep(3)
 
     def shows(self, *texts: str, within: float = 60, again: bool = False) -> None:
         """Wait until the page shows all texts; with `again`, reload it meanwhile."""
