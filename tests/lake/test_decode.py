@@ -244,7 +244,7 @@ def test_many_records_are_decoded_from_the_files_of_raw(
 
     def decode_in_workers(since: int = 0) -> DecodeResult:
         with monkeypatch.context() as patch:
-            patch.setattr(decode_topic, "_FEW_RECORDS", -1)
+            patch.setattr(LakeReader, "is_small", lambda *_, **__: False)
             patch.setattr(decode_topic, "_BYTES_PER_COMMIT", 1)
             return intake.decode(since)
 
@@ -278,7 +278,7 @@ def test_killed_while_records_are_decoded_and_others_are_read(
 
     def decode(self: TopicDecode) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(decode_topic, "_FEW_RECORDS", -1)
+            patch.setattr(LakeReader, "is_small", lambda *_, **__: False)
             decode_many(self)
         decoded.set()
 

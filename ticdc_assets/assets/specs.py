@@ -283,7 +283,7 @@ def list_versions_layers(names: FeedNames, database: str, table: str) -> list[st
     if not names.shown.histories:
         return []
     declared = {naming.HISTORY: feed.history, naming.CHANGES: feed.changes}
-    return [layer for layer, names in declared.items() if match_table(names, database, table)]
+    return [layer for layer, patterns in declared.items() if match_table(patterns, database, table)]
 
 
 def _freshness(feed: Changefeed) -> dg.FreshnessPolicy:

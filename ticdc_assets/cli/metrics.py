@@ -45,7 +45,7 @@ def metrics(options: argparse.Namespace) -> int:
         registry.register(LakeCollector(options, feeds, PatientCaller(_SERVER_PATIENCE)))
         return _serve(registry, options.listen or DEFAULT_LISTEN)
     caller = PatientCaller(PATIENCE)
-    registry.register(LakeCollector(options, feeds, caller, PATIENCE))
+    registry.register(LakeCollector(options, feeds, caller))
     _write(registry, options.textfile)
     return end_command(caller, 0)
 
@@ -79,16 +79,11 @@ class LakeCollector(Collector):
     """Reads the metrics of changefeeds, once for all scrapes that come within some seconds."""
 
     def __init__(
-        self,
-        options: argparse.Namespace,
-        feeds: Sequence[Changefeed],
-        caller: PatientCaller,
-        patience: float = _SERVER_PATIENCE,
+        self, options: argparse.Namespace, feeds: Sequence[Changefeed], caller: PatientCaller
     ) -> None:
         self._options = options
         self._feeds = feeds
         self._caller = caller
-        self._patience = patience
         self._root = get_lake_root(options.lake)
         # Measurers know what they measured before.
         self._measurers: dict[str, LakeMeasurer] = {}
@@ -136,7 +131,7 @@ class LakeCollector(Collector):
             if feed.id not in self._measurers:
                 reader = LakeReader(Lake(self._root, feed.id))
                 self._measurers[feed.id] = LakeMeasurer(reader)
-        seconds = self._patience * _MEASURING
+        seconds = self._caller.seconds * _MEASURING
         calls = {
             ("sizes", feed.id): partial(self._measurers[feed.id].measure, seconds)
             for feed in self._feeds

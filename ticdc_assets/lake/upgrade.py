@@ -16,13 +16,11 @@ from ticdc_assets.store.writer import LakeWriter
 Step = Callable[[LakeSession], None]
 
 
-def have_all_tables(lake: LakeSession) -> None:
-    """Format 1 has every table that `create_tables` makes; the first lakes had no `loads`."""
-    create_tables(lake)
-
-
 # The step to format 1, to format 2, and so on.
-STEPS: Sequence[Step] = (have_all_tables,)
+STEPS: Sequence[Step] = (
+    # It has all tables; the first lakes had no `loads`.
+    create_tables,
+)
 
 
 def upgrade(lake: LakeSession) -> bool:

@@ -21,7 +21,7 @@ class PatientCaller:
     """Makes calls in threads, and waits a limited time for their answers."""
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
         self._threads: dict[Hashable, threading.Thread] = {}
 
     @property
@@ -46,9 +46,9 @@ class PatientCaller:
             thread = threading.Thread(target=make, args=(key, calls[key]), daemon=True)
             self._threads[key] = thread
             thread.start()
-        silent = ConfigError(f"gives no answer within {self._seconds:.0f} s")
+        silent = ConfigError(f"gives no answer within {self.seconds:.0f} s")
         found: dict[_Key, _Answer | ConfigError] = dict.fromkeys(calls, silent)
-        deadline = time.monotonic() + self._seconds
+        deadline = time.monotonic() + self.seconds
         for _ in started:
             try:
                 key, answer = answers.get(timeout=max(deadline - time.monotonic(), 0.0))

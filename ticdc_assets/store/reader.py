@@ -118,14 +118,17 @@ class LakeReader:
         with self.explained(_find_path(table)):
             return FileList(pa.table(table.get_add_actions(flatten=True)))
 
-    def is_small(self, table: DeltaTable, above: Mapping[str, int] | None = None) -> bool:
-        """Return whether this process can hold a table's rows.
+    def is_small(
+        self, table: DeltaTable, above: Mapping[str, int] | None = None, *, times: int = 1
+    ) -> bool:
+        """Return whether this process can hold a table's rows; `times` as many as usual are few.
 
         With `above`, only those with a greater number in one of these columns; files without
         statistics may have some.
         """
         files = self.list_files(table).above(above or {})
-        return files.are_counted and files.rows <= MANY_ROWS and files.size <= _SMALL_SIZE
+        few, little = times * MANY_ROWS, times * _SMALL_SIZE
+        return files.are_counted and files.rows <= few and files.size <= little
 
     @contextmanager
     def explained(self, path: str) -> Iterator[None]:

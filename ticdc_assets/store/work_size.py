@@ -24,8 +24,8 @@ FEW_ROWS = {
     "spark.databricks.delta.snapshotPartitions": "1",
 }
 
-# While no session runs, this process does so many times more: one takes seconds to start, and its
-# first jobs as long again.
+# How many times more this process does while no session runs: to start one takes seconds, and its
+# first jobs take as long again.
 _BEFORE_SPARK = 4
 
 # Settings by name; None is unset.

@@ -19,7 +19,7 @@ from ticdc_assets.store.file_blocks import open_parquet
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader, naming
 
-# A row of so many bytes of images counts as one.
+# A row counts as one for every so many bytes of its images.
 BYTES_PER_ROW = 1 << 10
 _IMAGES = ("before", "after")
 _NAME = "name"

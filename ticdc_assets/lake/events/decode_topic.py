@@ -30,10 +30,6 @@ from ticdc_assets.store.work_size import count_little
 from ticdc_assets.store.workers import run_in_workers
 from ticdc_assets.upstream.snapshot import OpenUpstream
 
-# Fewer records, in data files of `raw` of so many bytes, take this process less time than Spark's
-# workers.
-_FEW_RECORDS = 20_000
-_LITTLE_BYTES = 8 << 20
 # Bytes of data files of `raw`, which are compressed.
 _BYTES_PER_COMMIT = 1 << 30
 # About what one task decodes, unless a row group has more.
@@ -106,9 +102,8 @@ class TopicDecode:
         return _Pending(self._since, frozenset(self._decoded))
 
     def _is_small(self, raw: DeltaTable) -> bool:
-        files = self._reader.list_files(raw).above({"batch": self._newest})
-        few, little = (count_little(self._lake, each) for each in (_FEW_RECORDS, _LITTLE_BYTES))
-        return files.are_counted and files.rows <= few and files.size <= little
+        times = count_little(self._lake, 1)
+        return self._reader.is_small(raw, {"batch": self._newest}, times=times)
 
     def _decode_here(self, raw: DeltaTable) -> Iterator["_DecodedBatches"]:
         rows = self._reader.read(raw, RECORD_COLUMNS, self._pending.where).sort_by("seq")
