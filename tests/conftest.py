@@ -5,12 +5,14 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling, Scheduling
+from xdist.workermanage import WorkerController
 
 from tests import golden
 
@@ -72,12 +74,32 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Schedulin
 class ByFixture(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        return _find_shared(file) or file
+        return _find_shared(self.config.rootpath / file) or file
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Hand on what a process that ended had left; return the test that ended it.
+
+        xdist would hand on the files that it had finished, too: whichever process got one of these
+        would wait for its tests forever.  And it would run the test that ended the process again.
+        """
+        shares = self.assigned_work.pop(node)
+        left = {
+            scope: {test: False for test, is_done in tests.items() if not is_done}
+            for scope, tests in shares.items()
+        }
+        ended_by = next((test for tests in left.values() for test in tests), None)
+        if ended_by is None:
+            return None
+        del left[self._split_scope(ended_by)][ended_by]
+        self.workqueue.update({scope: tests for scope, tests in left.items() if tests})
+        for other in self.assigned_work:
+            self._reschedule(other)
+        return ended_by
 
 
 @cache
-def _find_shared(file: str) -> str | None:
-    text = (golden.PROJECT / file).read_text()
+def _find_shared(file: Path) -> str | None:
+    text = file.read_text()
     return next((fixture for fixture in SHARED if fixture in text), None)
 
 
