@@ -5,6 +5,7 @@ The lake is the demo's own, with a shop so small that building it is a test amon
 
 import contextlib
 import io
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,8 +26,10 @@ Run = Callable[..., tuple[int, bytes, list[str]]]
 
 
 @pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command in this process: exit code, standard output, lines of standard error."""
+    # A command that ends while a source keeps silent would end the tests, too.
+    monkeypatch.setattr(os, "_exit", sys.exit)
 
     def run(*arguments: object) -> tuple[int, bytes, list[str]]:
         # What Spark has said meanwhile is not the command's.

@@ -138,7 +138,7 @@ def test_an_upstream_that_does_not_answer_fails_the_run_and_loses_nothing(
 
     with monkeypatch.context() as patched:
         # As with many records: in Spark's workers.
-        patched.setattr(LakeReader, "is_small", lambda *_: False)
+        patched.setattr(LakeReader, "is_small", lambda *_, **__: False)
         with pytest.raises(ConfigError, match=reason):
             advance(lake, source(SENT, gone.open_rows))
     with pytest.raises(ConfigError, match=reason):

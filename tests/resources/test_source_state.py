@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
@@ -257,6 +258,22 @@ def test_a_call_without_an_answer_is_left_and_not_made_again(tmp_path: Path) -> 
     assert caller.call_all(several)["wait"] == "y"
     ours.close()
     theirs.close()
+
+
+def test_nothing_is_left_of_a_call_that_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = threading.Event()
+
+    class SlowToEnd(threading.Thread):
+        def run(self) -> None:
+            super().run()
+            may_end.wait()
+
+    monkeypatch.setattr(threading, "Thread", SlowToEnd)
+    caller = PatientCaller(20)
+    for answer in ("one", "two"):
+        assert caller.call_all({"go": lambda answer=answer: answer}) == {"go": answer}
+        assert not caller.is_left
+    may_end.set()
 
 
 def test_a_lake_that_cannot_be_read_is_a_state(tmp_path: Path) -> None:

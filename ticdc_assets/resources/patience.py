@@ -22,6 +22,7 @@ class PatientCaller:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
+        # Those of calls whose answer nobody has seen.
         self._threads: dict[Hashable, threading.Thread] = {}
 
     @property
@@ -55,6 +56,8 @@ class PatientCaller:
             except queue.Empty:
                 break
             found[key] = answer
+            # Its thread may not have ended yet, and has nothing left to wait for.
+            del self._threads[key]
         return found
 
     def _waits(self, key: Hashable) -> bool:
