@@ -24,6 +24,9 @@ _ARGUMENTS = (
     *("--disable-dev-shm-usage", "--window-size=1600,1000", "--hide-scrollbars"),
 )
 
+# Seconds.
+_LOAD_AGAIN = 20
+
 
 class Page:
     """The page that the browser shows."""
@@ -61,14 +64,18 @@ class Page:
             shown = self.text
             return [text for text in texts if text not in shown]
 
-        until = time.monotonic() + within
+        loaded = time.monotonic()
+        until = loaded + within
         while lacking := missing():
-            if time.monotonic() > until:
+            now = time.monotonic()
+            if now > until:
+                self.save_screenshot("lacking")
                 raise AssertionError(f"{self._driver.current_url} lacks {lacking}:\n{self.text}")
-            time.sleep(1)
-            if again and missing():
+            # A page that is loaded again and again never gets to lay out its graph.
+            if again and now - loaded > _LOAD_AGAIN:
                 self._driver.refresh()
-                time.sleep(5)
+                loaded = now
+            time.sleep(1)
 
     def save_screenshot(self, name: str) -> None:
         """Save a screenshot for people to see."""

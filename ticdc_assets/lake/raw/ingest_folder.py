@@ -274,10 +274,11 @@ def _known_schemas(lake: LakeSession, rows: list[dict[str, Any]]) -> dict[str, b
     paths = [row["path"] for row in rows if row["role"] == "changed schema"]
     if not paths:
         return {}
-    raw = lake.read("raw").where("role in ('schema', 'changed schema')")
-    wanted = lake.spark.createDataFrame(pa.table({"path": make_array(paths, pa.string())}))
-    newest = raw.join(wanted, "path", "left_semi").orderBy("seq").select("path", "content")
-    return {row["path"]: row["content"] for row in newest.collect()}
+    is_former = pc.field("role").isin(["schema", "changed schema"])
+    is_wanted = is_former & pc.field("path").isin(make_array(paths, pa.string()))
+    reader = LakeReader(lake.location)
+    found = reader.read(reader.open("raw"), ["seq", "path", "content"], is_wanted).sort_by("seq")
+    return dict(zip(found["path"].to_pylist(), found["content"].to_pylist(), strict=True))
 
 
 def _with_contents(
