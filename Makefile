@@ -55,7 +55,7 @@ test-all: $(INSTALLED) $(JARS) $(BROKER_JARS) $(CATALOG_JARS) ## Run the tests o
 	$(RUN) -m pytest -n auto --dist load -m "not soak" -o faulthandler_timeout=0
 
 test-ui: $(INSTALLED) $(JARS) ## Test the UI in Chromium; screenshots go to artefacts/ui
-	$(RUN) -m pytest -m browser
+	$(RUN) -m pytest -m browser -o faulthandler_timeout=0
 
 soak: $(INSTALLED) $(JARS) $(BROKER_JARS) $(CATALOG_JARS) ## Run the long random tests (hours)
 	$(RUN) -m pytest -n auto --dist load -m soak -o faulthandler_timeout=0
