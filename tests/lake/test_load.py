@@ -317,6 +317,15 @@ def test_older_rows_of_a_load_that_maintenance_removed_are_named(
     before = list(seen.lines(seen.find("d.t")[0]))
     assert before == [b'{"id":"1","file":"new"}\n', b'{"id":"3","file":"c"}\n']
 
+    # Maintenance removes the versions in between, and never that of the load.
+    table = f"current/{load.incarnation}"
+    assert maintain(lake, read_last_snapshot(lake), retain_days=0).removed_files
+    between = StoredRows(LakeReader(lake.location), table, load.version + 1)
+    assert load.version + 1 < read_last_snapshot(lake).versions[load.incarnation]
+    assert not between.has_files
+    seen = as_of(lake, TSO + 1)
+    assert list(seen.lines(seen.find("d.t")[0])) == before
+
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     spark.sql(f"VACUUM {lake.sql(f'current/{load.incarnation}')} RETAIN 0 HOURS").collect()
     spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
