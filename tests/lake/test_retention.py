@@ -16,7 +16,7 @@ from ticdc_assets.protocols.message import Message
 from ticdc_assets.store import old_files
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader
-from ticdc_assets.store.stored_rows import StoredRows
+from ticdc_assets.store.stored_rows import have_files
 from ticdc_assets.views.asof import as_of
 from ticdc_assets.views.stored_sizes import measure_stored
 
@@ -85,9 +85,10 @@ def test_every_tso_and_every_later_correction_outlive_old_files(
         # A day of no time at all: only what the newest snapshot needs is young enough.
         maintain(lake, read_last_snapshot(lake), retain_days=0)
     assert first is not None
-    ((id, version),) = first.versions.items()
+    (id,) = first.versions
     reader = LakeReader(lake.location)
-    assert not StoredRows(reader, f"current/{id}", version).has_files
+    assert not have_files(reader, first.versions, [id])
+    assert have_files(reader, read_last_snapshot(lake).versions, [id])
     sizes = measure_stored(reader, 0)
     assert sizes["current"].files == 1
     assert len(list(Path(lake.current_path(id)).glob("*.parquet"))) == 1

@@ -1,6 +1,6 @@
 """The rows of a Delta table at a version, read from its data files in this process."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -138,6 +138,13 @@ class StoredRows:
         fields = msgspec.json.decode(self.state.schema)["fields"]
         (found,) = (field["type"] for field in fields if field["name"] == column)
         return _map_names(found)
+
+
+def have_files(reader: LakeReader, versions: Mapping[str, int], ids: Iterable[str]) -> bool:
+    """Whether the files of some current tables are there, each at its version, if it has one."""
+    return all(
+        StoredRows(reader, f"current/{id}", versions[id]).has_files for id in ids if id in versions
+    )
 
 
 def _map_names(struct: dict[str, Any]) -> dict[str, str]:
