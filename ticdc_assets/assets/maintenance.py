@@ -43,10 +43,10 @@ def maintenance_job(names: FeedNames) -> dg.JobDefinition:
         # Before a run of minutes waits for its turn.
         check_days(config.retain_days, config.expire_days)
         runs = remove_old_runs(context.instance, {FEED_TAG: names.tag}, config.run_days)
-        context.add_output_metadata({"ticdc/runs_removed": runs})
         with redacted_errors(), lost_server_errors(), running_as(context.run.run_id):
             if not _has_snapshot(LakeReader(location)):
                 context.log.info("The lake holds nothing of this changefeed yet.")
+                context.add_output_metadata({"ticdc/runs_removed": runs})
                 return
             with locked(location, "maintain"):
                 result = _maintain(spark.open_lake(location, feed), config)
