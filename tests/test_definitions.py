@@ -65,7 +65,7 @@ def test_every_kind_of_changefeed_loads(here: Path, monkeypatch: pytest.MonkeyPa
         *("advance_shop_job", "advance_shop__2_job", "maintain_shop", "rebuild_shop"),
     }
     assert all(
-        schedule.default_status == dg.DefaultScheduleStatus.STOPPED
+        schedule.default_status == dg.DefaultScheduleStatus.RUNNING
         for schedule in repository.schedule_defs
     )
     job = repository.get_job("advance_shop__2_job")

@@ -10,7 +10,6 @@ import tomllib
 from itertools import chain
 from pathlib import Path
 
-import dagster as dg
 import pytest
 import yaml
 
@@ -130,17 +129,3 @@ def test_the_declaration_is_one(tmp_path: Path) -> None:
     (tmp_path / "changefeeds.toml").write_text(shown[1])
     (tmp_path / "shop-changefeed.toml").write_text("")
     assert list(load_changefeeds(tmp_path / "changefeeds.toml")) == ["shop"]
-
-
-def test_the_script_that_deletes_runs_keeps_those_that_changed_an_asset_last() -> None:
-    @dg.asset
-    def orders() -> None: ...
-
-    [script] = re.findall(r"(?s)```python\n(.+?)```", OPERATIONS)
-    assert "days=30" in script
-    with dg.instance_for_test() as instance:
-        runs = [dg.materialize([orders], instance=instance).run_id for _ in range(3)]
-        exec(script, {})
-        assert len(instance.get_runs()) == 3
-        exec(script.replace("days=30", "days=0"), {})
-        assert [run.run_id for run in instance.get_runs()] == runs[-1:]

@@ -142,13 +142,14 @@ class TicdcLake(dg.StateBackedComponent, dg.Resolvable):
     maintenance_cron: Annotated[
         str | None,
         dg.Resolver.default(
-            description="When files are compacted. Without it, a schedule is there, switched off."
+            description="When files are compacted, and old ones removed: every night at 03:30."
         ),
     ] = None
     verification_cron: Annotated[
         str | None,
         dg.Resolver.default(
-            description="When tables are compared with a declared upstream. Likewise."
+            description="When tables are compared with a declared upstream. Without it, a schedule"
+            " is there, switched off."
         ),
     ] = None
     defs_state: ResolvedDefsStateConfig = field(

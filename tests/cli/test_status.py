@@ -51,6 +51,40 @@ def write(id: str, checkpoint: float, applied: float, **statuses: str) -> None:
         LakeWriter(lake).create("quarantine", arrow_schema(QUARANTINE), {})
 
 
+def test_sizes_add_up_to_what_is_stored(run: Run) -> None:
+    declare("shop", "new")
+    write("shop", 1, 2)
+    code, out, err = run("status", "--sizes", "--format", "json", "--changefeed", "shop")
+    assert (code, err) == (0, [])
+    sizes = {each["layer"]: each for each in json.loads(out)["sizes"]}
+    assert set(sizes) == {"quarantine", "log", "other"}
+    files = [path for path in Path("lake/shop").rglob("*") if path.is_file()]
+    assert sum(each["stored_bytes"] for each in sizes.values()) == sum(
+        path.stat().st_size for path in files
+    )
+    data = [path for path in files if path.suffix == ".parquet"]
+    assert sizes["log"]["bytes"] == sum(path.stat().st_size for path in data)
+    assert {each["removable_bytes"] for each in sizes.values()} == {0}
+    # A killed run left this one.
+    left = Path("lake/shop/applied/left.parquet")
+    left.write_bytes(b"x" * 5000)
+    os.utime(left, (0, 0))
+    code, out, err = run("status", "--sizes")
+    lines = [line.split() for line in out.decode().splitlines()]
+    assert lines[-4] == [
+        "changefeed",
+        "layer",
+        "files",
+        "newest",
+        "versions",
+        "stored",
+        *lines[-4][6:],
+    ]
+    (log,) = (line for line in lines if line[:2] == ["shop", "log"])
+    assert log[-2:] == ["4.9", "kB"]
+    assert [line for line in err if line.startswith("sizes: new: ")]
+
+
 def test_what_needs_a_person_comes_first(run: Run) -> None:
     declare("well", "stopped", "paused", "behind", "new")
     write("well", 1, 2)

@@ -317,6 +317,13 @@ def test_older_rows_of_a_load_that_maintenance_removed_are_named(
     before = list(seen.lines(seen.find("d.t")[0]))
     assert before == [b'{"id":"1","file":"new"}\n', b'{"id":"3","file":"c"}\n']
 
+    # Maintenance never removes what a load wrote, though a day of no time needs the newest only.
+    newest = read_last_snapshot(lake)
+    assert load.version < newest.versions[load.incarnation]
+    maintain(lake, newest, retain_days=0)
+    seen = as_of(lake, TSO + 1)
+    assert list(seen.lines(seen.find("d.t")[0])) == before
+
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     spark.sql(f"VACUUM {lake.sql(f'current/{load.incarnation}')} RETAIN 0 HOURS").collect()
     spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")

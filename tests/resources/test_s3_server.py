@@ -29,6 +29,8 @@ from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.iceberg import publish as publishing
 from ticdc_assets.lake.iceberg.published import remove_old_iceberg
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.naming import identifier
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.reading import open_lake
@@ -46,6 +48,7 @@ from ticdc_assets.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.store.stored_rows import StoredRows
 from ticdc_assets.store.writer import ConcurrentCommit, LakeWriter
 from ticdc_assets.views.export import Exporter
+from ticdc_assets.views.stored_sizes import measure_stored
 
 DATASET = "types/storage-csv-full"
 
@@ -239,6 +242,26 @@ def test_addresses_on_s3_follow_their_names(server: str) -> None:
     for windows in (2, 3, 5, len(LIFE)):
         assert advance(lake, send(windows)).applied.problems == []
         assert read_addresses(lake) == LIFE[windows - 1][1], windows
+
+
+def test_maintenance_on_s3_removes_what_nothing_needs(server: str) -> None:
+    lake = open_addressed("s3a://lakes/kept")
+    for windows in (2, 3, 5):
+        assert advance(lake, send(windows)).applied.problems == []
+    left = "kept/lake/f/events/left.parquet"
+    client = open_client(server)
+    client.put_object(Bucket="lakes", Key=left, Body=b"x" * 1000)
+    before = measure_stored(LakeReader(lake.location), 0)
+    done = maintain(lake, read_last_snapshot(lake), retain_days=0)
+    assert done.removed_bytes >= before["events"].removable_bytes >= 1000
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket="lakes", Prefix="kept/")
+    objects = {each["Key"]: each["Size"] for page in pages for each in page["Contents"]}
+    assert left not in objects
+    after = measure_stored(LakeReader(lake.location), 0)
+    assert sum(size.stored_bytes for size in after.values()) == sum(objects.values())
+    assert read_addresses(lake) == LIFE[4][1]
+    assert advance(lake, send(len(LIFE))).applied.problems == []
+    assert read_addresses(lake) == LIFE[-1][1]
 
 
 def test_the_error_for_an_unreachable_lake_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,23 +3,30 @@
 import dagster as dg
 
 from ticdc_assets.assets.advance import FEED_TAG, get_resources, resource_keys
+from ticdc_assets.assets.old_runs import remove_old_runs
+from ticdc_assets.lake.kept_days import RETAIN_DAYS, RUN_DAYS
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
-from ticdc_assets.lake.maintain import check_days, maintain
+from ticdc_assets.lake.maintain import MaintainResult, check_days, maintain
 from ticdc_assets.lake.upgrade import upgrade
 from ticdc_assets.naming import FeedNames
 from ticdc_assets.resources.catalogs import update_catalogs
 from ticdc_assets.resources.deployment import lost_server_errors
 from ticdc_assets.safe_text import redacted_errors
+from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.lock import locked
-from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.reader import LakeNotFound, LakeReader
 from ticdc_assets.store.run_id import running_as
 
 
 class Maintenance(dg.Config):
-    """What to delete after how many days; by default nothing, and small files are compacted."""
+    """After how many days to remove what: old files, records of topics, and finished runs.
 
-    retain_days: int | None = None
+    Records of topics are kept by default: `rebuild --from-raw` decodes them again.
+    """
+
+    retain_days: int = RETAIN_DAYS
     expire_days: int | None = None
+    run_days: int = RUN_DAYS
 
 
 def maintenance_job(names: FeedNames) -> dg.JobDefinition:
@@ -35,24 +42,25 @@ def maintenance_job(names: FeedNames) -> dg.JobDefinition:
         spark, location = get_resources(context, names)
         # Before a run of minutes waits for its turn.
         check_days(config.retain_days, config.expire_days)
-        run = running_as(context.run.run_id)
-        with redacted_errors(), lost_server_errors(), run, locked(location, "maintain"):
-            opened = spark.open_lake(location, feed)
-            upgrade(opened)
-            result = maintain(
-                opened,
-                read_existing_snapshot(LakeReader(location)),
-                retain_days=config.retain_days,
-                expire_days=config.expire_days,
-            )
-            # An Iceberg catalog names files, which the next maintenance may remove.
-            for problem in update_catalogs(location, feed):
-                context.log.warning(problem.describe())
+        runs = remove_old_runs(context.instance, {FEED_TAG: names.tag}, config.run_days)
+        with redacted_errors(), lost_server_errors(), running_as(context.run.run_id):
+            if not _has_snapshot(LakeReader(location)):
+                context.log.info("The lake holds nothing of this changefeed yet.")
+                context.add_output_metadata({"ticdc/runs_removed": runs})
+                return
+            with locked(location, "maintain"):
+                result = _maintain(spark.open_lake(location, feed), config)
+                # An Iceberg catalog names files, which the next maintenance may remove.
+                for problem in update_catalogs(location, feed):
+                    context.log.warning(problem.describe())
         context.add_output_metadata(
             {
+                "ticdc/runs_removed": runs,
                 "ticdc/tables_compacted": result.compacted,
                 "ticdc/files_before": result.files_before,
                 "ticdc/files_after": result.files_after,
+                "ticdc/files_removed": result.removed_files,
+                "ticdc/bytes_removed": result.removed_bytes,
                 "ticdc/records_expired": result.expired,
             }
         )
@@ -67,3 +75,21 @@ def maintenance_job(names: FeedNames) -> dg.JobDefinition:
         _op()
 
     return _job
+
+
+def _has_snapshot(reader: LakeReader) -> bool:
+    try:
+        read_existing_snapshot(reader)
+    except LakeNotFound:
+        return False
+    return True
+
+
+def _maintain(lake: LakeSession, config: Maintenance) -> MaintainResult:
+    upgrade(lake)
+    return maintain(
+        lake,
+        read_existing_snapshot(LakeReader(lake.location)),
+        retain_days=config.retain_days,
+        expire_days=config.expire_days,
+    )

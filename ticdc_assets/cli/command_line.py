@@ -20,6 +20,7 @@ from ticdc_assets.cli.option_values import (
 from ticdc_assets.cli.parser import Parser, ShowVersion
 from ticdc_assets.cli.simulation_options import add_simulations
 from ticdc_assets.cli.upstream_options import add_load_options, add_verify_options
+from ticdc_assets.lake.kept_days import RETAIN_DAYS
 
 
 def make_parser() -> Parser:
@@ -85,7 +86,8 @@ def _add_running(commands: "argparse._SubParsersAction[Parser]") -> None:
         "--retain-days",
         metavar="N",
         type=parse_days,
-        help="drop older snapshots, at least 7 days (default: keep all)",
+        default=RETAIN_DAYS,
+        help=f"keep what versions of so many days need, at least 7 (default: {RETAIN_DAYS})",
     )
     maintain.add_argument(
         "--expire-days",
@@ -111,6 +113,11 @@ def _add_monitoring(commands: "argparse._SubParsersAction[Parser]") -> None:
         type=parse_duration,
         help="exit code 1 if one lags further behind, such as 10m (default: $TICDC_MAX_LAG, else"
         " 10m, and no such exit code)",
+    )
+    status.add_argument(
+        "--sizes",
+        action="store_true",
+        help="list all files, and show bytes by layer and what maintain would free",
     )
     _add_format(status, ("text", "json"))
     metrics = _add_command(commands, "metrics", "metrics", "serve metrics for Prometheus")

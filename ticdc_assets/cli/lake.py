@@ -301,6 +301,8 @@ def maintain(options: argparse.Namespace) -> int:
         tables_compacted=done.compacted,
         files_before=done.files_before,
         files_after=done.files_after,
+        files_removed=done.removed_files,
+        bytes_removed=done.removed_bytes,
         retain_days=options.retain_days,
         expire_days=options.expire_days,
         records_expired=done.expired,
@@ -314,7 +316,8 @@ def format_maintain(found: Sequence[records.Maintain]) -> Iterator[str]:
     for done in found:
         compacted = texts.format_count(done.tables_compacted, "table")
         yield f"files: {done.files_before:,} before, {done.files_after:,} after, in {compacted}"
-        if (days := done.retain_days) is not None:
-            yield f"vacuumed: snapshots older than {days} days are computed from events from now on"
+        removed = texts.format_count(done.files_removed, "old file")
+        size = texts.format_size(done.bytes_removed)
+        yield f"removed: {removed} of {size}, which nothing of {done.retain_days} days needs"
         if done.expire_days is not None:
             yield f"expired: {texts.format_count(done.records_expired, 'record')} of raw"

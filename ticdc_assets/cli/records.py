@@ -45,6 +45,18 @@ class Run(Struct, frozen=True, kw_only=True):
     version: str | None
 
 
+class LayerSize(Struct, frozen=True, kw_only=True):
+    """How much storage a layer of the lake takes."""
+
+    layer: str
+    # Data files of the newest versions.
+    files: int
+    bytes: int
+    # All files, with old ones and Delta's logs, and what `maintain` would remove of them now.
+    stored_bytes: int
+    removable_bytes: int
+
+
 class Status(Record, frozen=True, kw_only=True):
     """`status`: a changefeed."""
 
@@ -69,6 +81,7 @@ class Status(Record, frozen=True, kw_only=True):
     quarantined: int
     catalog_problems: list[str]
     last_run: Run | None
+    sizes: list[LayerSize]
 
 
 class Table(Record, frozen=True, kw_only=True):
@@ -181,7 +194,9 @@ class Maintain(Record, frozen=True, kw_only=True):
     tables_compacted: int
     files_before: int
     files_after: int
-    retain_days: int | None
+    files_removed: int
+    bytes_removed: int
+    retain_days: int
     expire_days: int | None
     records_expired: int
 

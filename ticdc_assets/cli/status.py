@@ -12,20 +12,27 @@ from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.output import print_records, warn
 from ticdc_assets.cli.patience import PATIENCE, end_command
 from ticdc_assets.cli.source import find_changefeeds, format_command
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.duration import format_seconds
+from ticdc_assets.lake.kept_days import RETAIN_DAYS
 from ticdc_assets.resources.catalogs import read_catalog_problems
 from ticdc_assets.resources.lake import get_lake_root
 from ticdc_assets.resources.max_lag import read_max_lag
 from ticdc_assets.resources.patience import PatientCaller
 from ticdc_assets.resources.source_state import read_lake_states, read_source_states
+from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.last_run import LastRun
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.status import LakeState, SourceState, judge
+from ticdc_assets.views.stored_sizes import measure_stored
 
 _HEAD = (
     *("changefeed", "state", "lag", "checkpoint lag", "lake lag", "newest input", "tables"),
     *("paused", "waiting", "partial", "quarantined", "last run"),
 )
 _NUMBERS = frozenset(range(2, 11))
+_SIZES = ("layer", "files", "newest versions", "stored", "maintain frees")
+_SIZE_NUMBERS = frozenset(range(2, 6))
 _BAD_RESULTS = ("failed", "interrupted", "killed")
 
 
@@ -38,6 +45,9 @@ def status(options: argparse.Namespace) -> int:
         each.record for each in read_status(feeds, get_lake_root(options.lake), caller, max_lag)
     ]
     found.sort(key=_rank)
+    if options.sizes:
+        root = get_lake_root(options.lake)
+        found = [replace(record, sizes=_measure(Lake(root, record.changefeed))) for record in found]
     print_records(options, found, format_status)
     for record in found:
         for line in _list_needs(options, record):
@@ -97,7 +107,18 @@ def _make_record(id: str, source: SourceState, lake: LakeState, max_lag: float) 
         quarantined=lake.quarantined,
         catalog_problems=[],
         last_run=None if lake.last_run is None else _make_run(lake.last_run),
+        sizes=[],
     )
+
+
+def _measure(location: Lake) -> list[records.LayerSize]:
+    """Measure the layers of a lake; none where it cannot be read, which its state says."""
+    try:
+        found = measure_stored(LakeReader(location), RETAIN_DAYS)
+    except ConfigError as error:
+        warn(f"sizes: {location.changefeed}: {error}")
+        return []
+    return [records.LayerSize(layer=layer, **size._asdict()) for layer, size in found.items()]
 
 
 def _make_run(run: LastRun) -> records.Run:
@@ -139,7 +160,16 @@ def format_status(found: Sequence[records.Status]) -> list[str]:
                 _format_run(record.last_run, now),
             ]
         )
-    return texts.align_columns(rows, _NUMBERS)
+    lines = texts.align_columns(rows, _NUMBERS)
+    sizes = [["changefeed", *_SIZES]]
+    for record in found:
+        sizes += [[record.changefeed, *_format_size(size)] for size in record.sizes]
+    return [*lines, "", *texts.align_columns(sizes, _SIZE_NUMBERS)] if len(sizes) > 1 else lines
+
+
+def _format_size(size: records.LayerSize) -> list[str]:
+    counts = (size.bytes, size.stored_bytes, size.removable_bytes)
+    return [size.layer, f"{size.files:,}", *map(texts.format_size, counts)]
 
 
 def _format_age(moment: datetime | None, now: datetime) -> str:

@@ -73,9 +73,9 @@ begins anew at that TSO.  A table that was loaded before is skipped, so run an i
 again.  The next `advance` shows the rows.  Rows that cannot be read are kept in `quarantine`.
 """,
     "maintain": """\
-Compact small files of the lake's tables.  By default every snapshot stays as it is.  With
---retain-days, the files of older ones are removed: `show --at` computes them from all events of a
-table, and a row that arrives later than that can only be corrected by `rebuild`.
+Compact small files of the lake's tables, and remove old ones: what no version of the last 7 days
+needs, and results of `verify` of more than 90 days ago.  Run it every night.  Every TSO can still
+be shown: what is gone is computed from the events of a table, or from its load and the events.
 """,
     "backup": """\
 Copy the changefeed's part of the lake into another folder, in which `advance` continues it, while

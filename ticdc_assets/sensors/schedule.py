@@ -1,4 +1,4 @@
-"""Nightly maintenance and verification; both are stopped until a person switches them on."""
+"""Nightly maintenance, and verification, which is stopped until a person switches it on."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from ticdc_assets.naming import FeedNames
 
 @dataclass(frozen=True)
 class Times:
-    """When the schedules run: those that an owner states run, the others are stopped."""
+    """When the schedules run; without a time of its owner's, a verification is stopped."""
 
     maintenance: str | None = None
     verification: str | None = None
@@ -19,13 +19,13 @@ def maintenance_schedule(
     names: FeedNames, job: dg.JobDefinition, times: Times
 ) -> dg.ScheduleDefinition:
     """Define the maintenance schedule of one changefeed."""
-    stopped = "Compacts small files every night at 03:30. Stopped until you switch it on."
+    # What it removes by default breaks no promise, and a lake without it grows without bound.
     return dg.ScheduleDefinition(
         name=f"maintain_{names.identifier}_nightly",
-        description="Compacts small files." if times.maintenance else stopped,
+        description="Compacts small files, and removes old ones that nothing needs.",
         job=job,
         cron_schedule=times.maintenance or "30 3 * * *",
-        default_status=_status(times.maintenance),
+        default_status=dg.DefaultScheduleStatus.RUNNING,
     )
 
 
@@ -39,9 +39,7 @@ def verification_schedule(
         description="Compares tables with upstream." if times.verification else stopped,
         job=job,
         cron_schedule=times.verification or "30 1 * * *",
-        default_status=_status(times.verification),
+        default_status=dg.DefaultScheduleStatus.RUNNING
+        if times.verification
+        else dg.DefaultScheduleStatus.STOPPED,
     )
-
-
-def _status(stated: str | None) -> dg.DefaultScheduleStatus:
-    return dg.DefaultScheduleStatus.RUNNING if stated else dg.DefaultScheduleStatus.STOPPED

@@ -13,10 +13,11 @@ import msgspec
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.store.file_blocks import open_parquet
 from ticdc_assets.store.reader import LakeReader, naming
 
-_FOLDER = "_delta_log"
+LOG_FOLDER = "_delta_log"
 _NEWEST = 1 << 63
 # Before the protocol named its features, this version of it stood for column mapping.
 _MAPPING_VERSION = 2
@@ -27,6 +28,14 @@ _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint(?:\.[0-9]{10}\.([0-9]{10}))?\
 _IN_CHECKPOINT = ["add", "metaData", "protocol", "domainMetadata"]
 # Where Delta keeps the columns by which a table is clustered.
 CLUSTERING = "delta.clustering"
+
+
+class VersionGone(ConfigError):
+    """Maintenance has removed a version from the log of its table."""
+
+
+class _NotInLog(FileNotFoundError):
+    pass
 
 
 class DeletionVector(msgspec.Struct, frozen=True, rename="camel"):
@@ -136,10 +145,16 @@ class TableState:
 
 
 def read_state(reader: LakeReader, table: str, version: int) -> TableState:
-    """Replay the log of a table up to a version."""
-    folder = reader.open_folder(table)
-    with reader.explained(reader.location.path(table)):
-        return _replay(_read_actions(folder, _list_log(folder), version))
+    """Replay the log of a table up to a version; raise `VersionGone` if it was removed."""
+    folder, path = reader.open_folder(table), reader.location.path(table)
+    with reader.explained(path):
+        names = _list_log(folder)
+        try:
+            return _replay(_read_actions(folder, names, version))
+        except _NotInLog as error:
+            if choose_checkpoint(names, _NEWEST)[0] <= version:
+                raise
+            raise VersionGone(str(error), file=path) from None
 
 
 def read_newest_state(reader: LakeReader, table: str) -> tuple[int, TableState] | None:
@@ -149,7 +164,7 @@ def read_newest_state(reader: LakeReader, table: str) -> tuple[int, TableState] 
         names = _list_log(folder)
         commits = [int(found[1]) for found in map(_COMMIT.fullmatch, names) if found]
         # The commits before a checkpoint may be gone.
-        version = max([*commits, _choose_checkpoint(names, _NEWEST)[0]])
+        version = max([*commits, choose_checkpoint(names, _NEWEST)[0]])
         return None if version < 0 else (version, _replay(_read_actions(folder, names, version)))
 
 
@@ -158,14 +173,14 @@ def read_named_files(reader: LakeReader, table: str) -> Iterator[DataFile]:
     folder = reader.open_folder(table)
     with reader.explained(reader.location.path(table)):
         for name in filter(_COMMIT.fullmatch, _list_log(folder)):
-            with naming(name), folder.open_input_file(f"{_FOLDER}/{name}") as file:
+            with naming(name), folder.open_input_file(f"{LOG_FOLDER}/{name}") as file:
                 actions = _decode_actions(file.read())
             for action in actions:
                 yield from (_make_file(each) for each in (action.add, action.remove) if each)
 
 
 def _list_log(folder: fs.FileSystem) -> list[str]:
-    selected = fs.FileSelector(_FOLDER, allow_not_found=True)
+    selected = fs.FileSelector(LOG_FOLDER, allow_not_found=True)
     return [info.base_name for info in folder.get_file_info(selected)]
 
 
@@ -196,9 +211,9 @@ def count_stored_rows(folder: fs.FileSystem, file: DataFile) -> int:
 
 def _read_actions(folder: fs.FileSystem, names: Sequence[str], version: int) -> Iterator[_Action]:
     """Yield the actions of a log of some files in order, from the last checkpoint on."""
-    since, checkpoint = _choose_checkpoint(names, version)
+    since, checkpoint = choose_checkpoint(names, version)
     for name in checkpoint:
-        with naming(name), folder.open_input_file(f"{_FOLDER}/{name}") as file:
+        with naming(name), folder.open_input_file(f"{LOG_FOLDER}/{name}") as file:
             parquet = open_parquet(file)
             for batch in parquet.iter_batches(columns=_IN_CHECKPOINT, use_threads=False):
                 rows = batch.to_pylist(maps_as_pydicts="strict")
@@ -206,15 +221,15 @@ def _read_actions(folder: fs.FileSystem, names: Sequence[str], version: int) -> 
     commits = {int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))}
     missing = set(range(since + 1, version + 1)) - commits
     if missing or (since < 0 and not commits):
-        raise FileNotFoundError(f"version {version} is not in the Delta log")
+        raise _NotInLog(f"version {version} is not in the Delta log")
     for number in range(since + 1, version + 1):
         name = f"{number:020}.json"
-        with naming(name), folder.open_input_file(f"{_FOLDER}/{name}") as file:
+        with naming(name), folder.open_input_file(f"{LOG_FOLDER}/{name}") as file:
             actions = _decode_actions(file.read())
         yield from actions
 
 
-def _choose_checkpoint(names: Iterable[str], version: int) -> tuple[int, list[str]]:
+def choose_checkpoint(names: Iterable[str], version: int) -> tuple[int, list[str]]:
     """Return the newest complete checkpoint up to a version, and its files; -1 if none is."""
     found: dict[tuple[int, int], list[str]] = {}
     for name in names:

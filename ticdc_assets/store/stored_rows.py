@@ -1,6 +1,6 @@
 """The rows of a Delta table at a version, read from its data files in this process."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -16,7 +16,13 @@ from pyarrow import fs
 
 from ticdc_assets.errors import TableCannotContinue
 from ticdc_assets.store.deletion_vector import read_deleted_rows
-from ticdc_assets.store.delta_log import DataFile, TableState, count_rows_of, read_state
+from ticdc_assets.store.delta_log import (
+    DataFile,
+    TableState,
+    VersionGone,
+    count_rows_of,
+    read_state,
+)
 from ticdc_assets.store.file_blocks import open_parquet
 from ticdc_assets.store.reader import LakeReader, naming
 
@@ -42,7 +48,14 @@ class StoredRows:
         self._reader = reader
         self._table = table
         self.version = version
-        self.state: TableState = read_state(reader, table, version)
+
+    @cached_property
+    def state(self) -> TableState:
+        """What the log says of the version; raises `FilesGone` if maintenance has removed it."""
+        try:
+            return read_state(self._reader, self._table, self.version)
+        except VersionGone:
+            raise FilesGone(self._table.removeprefix("current/"), self.version) from None
 
     @property
     def unknown_features(self) -> frozenset[str]:
@@ -52,7 +65,10 @@ class StoredRows:
     @property
     def has_files(self) -> bool:
         """Whether the data files are there: maintenance may have removed those of old versions."""
-        return all(info.type is fs.FileType.File for info in self._describe_files())
+        try:
+            return all(info.type is fs.FileType.File for info in self._describe_files())
+        except FilesGone:
+            return False
 
     def with_files(self, files: Sequence[DataFile]) -> Self:
         """Return the same with some of its files only."""
@@ -122,6 +138,13 @@ class StoredRows:
         fields = msgspec.json.decode(self.state.schema)["fields"]
         (found,) = (field["type"] for field in fields if field["name"] == column)
         return _map_names(found)
+
+
+def have_files(reader: LakeReader, versions: Mapping[str, int], ids: Iterable[str]) -> bool:
+    """Whether the files of some current tables are there, each at its version, if it has one."""
+    return all(
+        StoredRows(reader, f"current/{id}", versions[id]).has_files for id in ids if id in versions
+    )
 
 
 def _map_names(struct: dict[str, Any]) -> dict[str, str]:

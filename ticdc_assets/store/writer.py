@@ -241,16 +241,10 @@ class LakeWriter:
                 # So that any two of them fit.
                 self.compact(table, 2 * most)
 
-    def vacuum(self, table: DeltaTable, hours: int, kept: int | None) -> None:
-        """Remove the files that an open table has not had for some hours.
-
-        The files of the Delta version `kept` remain.
-        """
-        keep = None if kept is None else [kept]
+    def delete(self, table: DeltaTable, predicate: str) -> None:
+        """Delete the rows of an open table that meet a condition in SQL."""
         with self._explained(table.table_uri):
-            # A removal is two commits.
-            if table.vacuum(hours, dry_run=True, full=True, keep_versions=keep):
-                table.vacuum(hours, dry_run=False, full=True, keep_versions=keep)
+            table.delete(predicate)
 
     def _overwrite(self, table: str, rows: pa.Table, **options: Any) -> None:
         path = self.location.path(table)

@@ -29,7 +29,7 @@ from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.store.delta_log import count_rows
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import MANY_ROWS, LakeReader
-from ticdc_assets.store.stored_rows import StoredRows
+from ticdc_assets.store.stored_rows import StoredRows, have_files
 from ticdc_assets.upstream.snapshot import (
     SnapshotTooOld,
     TableUnreadable,
@@ -113,7 +113,9 @@ class _Run:
             snapshot = read_snapshot(self._environment.reader, run.snapshot_id)
             tables = self._select(snapshot, names)
             is_newest = run.snapshot_id == last.snapshot_id
-            if tables == run.tables and self._can_continue(snapshot, is_newest=is_newest):
+            is_there = have_files(self._environment.reader, snapshot.versions, run.tables)
+            can_continue = is_there and self._can_continue(snapshot, is_newest=is_newest)
+            if tables == run.tables and can_continue:
                 self.results.may_repeat = True
                 return run, known, snapshot
         tables = self._select(last, names)

@@ -66,7 +66,11 @@ class AsOfView(TablesAt):
         version = self._tables.find_version(table.id)
         if version is None:
             return None
-        unknown = self._open_version(table, version).unknown_features
+        try:
+            unknown = self._open_version(table, version).unknown_features
+        except FilesGone:
+            # It is computed.
+            return None
         return f"Delta's {', '.join(sorted(unknown))}" if unknown else None
 
     def find_version(self, table: Incarnation) -> int | None:
@@ -255,7 +259,10 @@ class _OldTables:
             return found
 
     def count(self, id: str) -> int:
-        return self._opened.count(id)
+        try:
+            return self._opened.count(id)
+        except FilesGone:
+            return self.choose(id).count(id)
 
     def find_version(self, id: str) -> int | None:
         return self._opened.find_version(id)

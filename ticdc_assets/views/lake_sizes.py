@@ -21,7 +21,7 @@ from ticdc_assets.store.delta_log import TableState, read_newest_state, read_sta
 from ticdc_assets.store.reader import LakeNotFound, LakeReader
 
 # The lake's own tables, by layer; `current`, `history` and `changes` have one per table upstream.
-_OWN = {
+OWN_TABLES = {
     "raw": ("raw",),
     "events": ("events",),
     "quarantine": ("quarantine",),
@@ -31,7 +31,7 @@ _OWN = {
     ),
 }
 _FOLLOWERS = ("history", "changes")
-LAYERS = (*_OWN, "current", *_FOLLOWERS)
+LAYERS = (*OWN_TABLES, "current", *_FOLLOWERS)
 # They follow their current table later, by a version that no snapshot names.
 _FOLLOWER_SECONDS = 600.0
 _AT_ONCE = 8
@@ -106,7 +106,7 @@ class LakeMeasurer:
         known = {place: found for place in places if (found := self._measured.get(place))}
         self._measured = known
         layers: dict[str, Size] = defaultdict(Size)
-        for layer, tables in _OWN.items():
+        for layer, tables in OWN_TABLES.items():
             for size in filter(None, map(self._measure_own, tables)):
                 layers[layer] = layers[layer].plus(size)
         for place, found in known.items():

@@ -18,7 +18,6 @@ from ticdc_assets.plan.steps import TableWork, group_by_exchange
 from ticdc_assets.rows.parts import Part, can_be_split
 from ticdc_assets.rows.table import RowSource, do_work
 from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows
-from ticdc_assets.store.delta_log import count_rows
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.stored_rows import FilesGone, StoredRows
@@ -79,7 +78,7 @@ class StoredTables:
     def count(self, id: str) -> int:
         version = self.versions.get(id)
         if version is not None:
-            return count_rows(LakeReader(self.location), f"current/{id}", version)
+            return self.open(id).count()
         return 0 if self.earlier is None else self.earlier.count(id)
 
     def find_version(self, id: str) -> int | None:

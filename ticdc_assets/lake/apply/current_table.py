@@ -40,7 +40,7 @@ from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.store.sql import delta_table, quote_identifier, quote_literal
-from ticdc_assets.store.writer import LakeWriter, is_writable
+from ticdc_assets.store.writer import LakeWriter
 
 
 class CurrentTable:
@@ -124,13 +124,6 @@ class CurrentTable:
             self._set(DELETION_VECTORS)
             self._alter(format_clustering(schema, layout))
         return detail.is_large
-
-    def keep_removed_files(self, days: int) -> None:
-        """Let Spark remember which files it removed, so that its VACUUM can keep them so long."""
-        name, wanted = "delta.deletedFileRetentionDuration", f"interval {days} days"
-        opened = self._reader.open(self._name)
-        if not is_writable(opened) and opened.metadata().configuration.get(name) != wanted:
-            self._set({name: wanted})
 
     def add_map(self) -> None:
         """Let the table keep inexact values from now on."""

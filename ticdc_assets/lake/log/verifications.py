@@ -5,6 +5,7 @@ The progress of a run is there too, until it ends: a run that was killed continu
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -18,7 +19,8 @@ from ticdc_assets.store.arrow import arrow_schema, make_table
 from ticdc_assets.store.contracts import VERIFICATION_CONTRACTS
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader
-from ticdc_assets.store.writer import LakeWriter
+from ticdc_assets.store.sql import quote_standard_text
+from ticdc_assets.store.writer import ConcurrentCommit, LakeWriter
 
 Verdict = Literal["equal", "differs", "skipped"]
 
@@ -165,6 +167,26 @@ class Results:
                 id, ts = row["incarnation"], row["resolved_ts"]
                 equal[id] = max(ts, equal.get(id, ts))
         return equal
+
+    def remove_old(self, before: datetime) -> None:
+        """Remove the results of verifications before a time, but for the newest of each table."""
+        opened = self._writer.find("verifications")
+        if opened is None:
+            return
+        rows = self._reader.read(opened, ["verification", "incarnation", "verified_at"]).to_pylist()
+        newest = {r["incarnation"]: r for r in sorted(rows, key=lambda row: row["verified_at"])}
+        kept = {row["verification"] for row in newest.values() if row["verified_at"] < before}
+        if not any(r["verified_at"] < before and r["verification"] not in kept for r in rows):
+            return
+        listed = ", ".join(map(quote_standard_text, sorted(kept)))
+        is_old = f"verified_at < '{before.isoformat()}'"
+        for name in ("differences", "verifications"):
+            table = self._writer.find(name)
+            # A verification that ends at this moment goes first: there is a next night.
+            with suppress(ConcurrentCommit):
+                if table is not None:
+                    others = f" AND verification NOT IN ({listed})" if kept else ""
+                    self._writer.delete(table, is_old + others)
 
     def _read(self, name: str, condition: pc.Expression | None = None) -> list[dict[str, Any]]:
         table: DeltaTable | None = self._writer.find(name)

@@ -1,0 +1,51 @@
+"""Old results of `verify` go, and the newest one of each table remains."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from ticdc_assets.lake.log.verifications import Difference, Results, TableVerification
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader
+
+NOW = datetime(2026, 11, 28, tzinfo=UTC)
+
+
+def test_results_before_a_time_go_but_for_the_newest_of_each_table(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path), "f")
+    results = Results(lake)
+    # A lake that was never verified has none of these tables.
+    results.remove_old(NOW)
+    results.prepare()
+    found = {"often": (400, 200, 91, 89, 1), "it's rare": (300, 100), "new": (2,)}
+    for name, ages in found.items():
+        for age in ages:
+            results.add(
+                TableVerification(
+                    run=f"r{age}",
+                    incarnation=name,
+                    database="d",
+                    table=name,
+                    resolved_ts=age,
+                    verdict="differs",
+                    differences=(Difference("{}", "extra", 1, (), "missed"),),
+                    verified_at=NOW - timedelta(days=age),
+                )
+            )
+    version = LakeReader(lake).open("verifications").version()
+    before = NOW - timedelta(days=90)
+    results.remove_old(before)
+    kept = {"r89-often", "r1-often", "r100-it's rare", "r2-new"}
+    reader = LakeReader(lake)
+    for table in ("verifications", "differences"):
+        rows = reader.read(reader.open(table), ["verification"])["verification"].to_pylist()
+        assert sorted(rows) == sorted(kept), table
+    assert {id: row.resolved_ts for id, row in results.read_newest().items()} == {
+        "often": 1,
+        "it's rare": 100,
+        "new": 2,
+    }
+    # With nothing left to remove, nothing is committed.
+    changed = reader.open("verifications").version()
+    assert changed > version
+    results.remove_old(before)
+    assert reader.open("verifications").version() == changed

@@ -1,0 +1,61 @@
+"""What maintenance removes: the files that no version of the retained time needs.
+
+A snapshot of that time keeps its versions of all current tables, and so does the newest one before
+it: the moments between the two are computed from there.  The version that a load wrote remains for
+ever, for no event has its rows.  Of other tables only the newest version counts, and the older ones
+remain for those who have opened them.
+"""
+
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+
+import pyarrow.compute as pc
+
+from ticdc_assets.lake.log.applied_files import read_snapshot
+from ticdc_assets.store.old_files import (
+    OldFiles,
+    RetainedTime,
+    StoredFile,
+    find_old_files,
+    list_stored_files,
+)
+from ticdc_assets.store.reader import LakeNotFound, LakeReader
+
+
+class Retention:
+    """Finds what the tables of a lake do not need for some days back from now."""
+
+    def __init__(self, reader: LakeReader, days: float, now: datetime | None = None) -> None:
+        self._reader = reader
+        self.time = RetainedTime.of(now or datetime.now(UTC), timedelta(days=days))
+
+    def find(self, table: str, stored: list[StoredFile] | None = None) -> OldFiles:
+        """Find it of a table, by its name in the lake; `stored` is what is in its folder."""
+        stored = list_stored_files(self._reader, table) if stored is None else stored
+        layer, _, incarnation = table.partition("/")
+        if layer != "current":
+            return find_old_files(self._reader, table, stored, self.time)
+        loaded = self._loaded.get(incarnation)
+        return find_old_files(
+            *(self._reader, table, stored, self.time),
+            since=self._versions.get(incarnation),
+            kept=() if loaded is None else (loaded,),
+        )
+
+    @cached_property
+    def _versions(self) -> dict[str, int]:
+        """The versions of current tables in the newest snapshot before the retained time."""
+        applied = self._reader.open("applied")
+        is_older = pc.field("committed_at") <= self.time.began
+        older = self._reader.read(applied, ["snapshot_id"], is_older)["snapshot_id"]
+        return dict(read_snapshot(self._reader, pc.max(older).as_py() or 0).versions)
+
+    @cached_property
+    def _loaded(self) -> dict[str, int]:
+        try:
+            loads = self._reader.open("loads")
+        except LakeNotFound:
+            # An older release created the lake.
+            return {}
+        rows = self._reader.read(loads, ["incarnation", "version"]).to_pylist()
+        return {row["incarnation"]: row["version"] for row in rows}
