@@ -14,6 +14,7 @@ from ticdc_assets.lake.events.decode_workers import FolderReader
 from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.history.update import update_histories
 from ticdc_assets.lake.iceberg.published import publish_iceberg
+from ticdc_assets.lake.key_check import require_key
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.names import read_names
 from ticdc_assets.lake.log.schema_history import SchemasFor
@@ -122,6 +123,7 @@ def advance(
     with sized_for(lake, small=True):
         if not upgrade(lake):
             create_tables(lake)
+        require_key(lake.feed, lake.location)
         before = read_last_snapshot(lake)
         ingested, decoded = _ingest_and_decode(lake, source, before, progress, clock)
         with sized_for(lake, small=decoded.rows < MANY_ROWS):
@@ -160,6 +162,7 @@ def decode_again(
 
     Return the incarnations that have to be replayed now, and how many files were gone.
     """
+    require_key(lake.feed, lake.location)
     reader = LakeReader(lake.location)
     by_incarnation = read_names(reader)
     names = None if wanted is None else set().union(*(by_incarnation.get(id, ()) for id in wanted))

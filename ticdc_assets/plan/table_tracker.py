@@ -26,6 +26,7 @@ from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.effect import ColumnChange
 from ticdc_assets.schema.types.mysql_type import require_known_types
 from ticdc_assets.stream.ordering import OrderKey, Phase, point_before
+from ticdc_assets.stream.privacy import protect_schema, restore_schema
 from ticdc_assets.stream.problem import (
     CREATE_NOT_SENT,
     REPLACED_BY_LOAD,
@@ -41,6 +42,7 @@ class TableTracker:
         self.start = start
         self.catalog = rules.make_catalog()
         self.catalog.restore(start.catalog)
+        self._privacy = rules.privacy
         self.incarnations = dict(start.incarnations)
         self.history: list[SchemaVersion] = []
         self.problems: list[Problem] = []
@@ -84,6 +86,16 @@ class TableTracker:
             unknown_tables=list(self._unknown.values()),
             pause_reason=self._pause_reason,
         )
+
+    # Schemas
+
+    def protect(self, schema: TableSchema) -> TableSchema:
+        """Return a table of the catalog as the lake has it."""
+        return protect_schema(self._privacy, schema)
+
+    def store(self, schema: TableSchema) -> TableSchema:
+        """Store the schema of a table of the lake in the catalog; return it with its key."""
+        return self.protect(self.catalog.replace(restore_schema(schema)))
 
     # Finding tables
 
@@ -182,7 +194,7 @@ class TableTracker:
         known = self.find(schema.database, schema.table)
         if known is not None:
             return known
-        schema = self.catalog.register(require_known_types(schema))
+        schema = self.protect(self.catalog.register(require_known_types(schema)))
         # The id must not depend on what arrived first, and the ts of discovery does.
         start = point_before(place)
         known = self.create(schema, start, birth=0, is_older=True)
