@@ -11,16 +11,20 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.dumpling.test_round_trip import DIALECTS
 from tests.golden import storage_tree
 from tests.lake.golden_runs import GoldenLake, cuts, list_truth_points
 from tests.lake.privately import KEY, apply_rules, find_in_files, list_values
 from tests.lake.reading import read_lines
+from tests.lake.test_golden_loads import export
 from tests.reference.golden_feeds import difference, feed_of, messages, replicated
 from tests.truth import Name, Row, truth
 from tests.usual import usual
 from ticdc_assets.changefeed.privacy import Privacy, read_privacy
 from ticdc_assets.events import RowChange
 from ticdc_assets.events.row_image import load
+from ticdc_assets.load.load import load_tables
+from ticdc_assets.resources.load_source import open_export
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
@@ -142,3 +146,26 @@ def _true_rows(dataset: str) -> Iterator[tuple[Name, Row]]:
             for image in (event.before, event.after):
                 if image is not None:
                     yield (event.database, event.table), load(image)
+
+
+@pytest.mark.slow
+def test_what_is_loaded_is_as_the_rules_leave_it_and_changes_find_its_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    dataset = "lifecycle/canal-json-ext"
+    points = list_truth_points(dataset)
+    ts = points[len(points) // 3]
+    feed = dataclasses.replace(feed_of(dataset), start_ts=ts, privacy=declare(has_records=True))
+    golden = PrivateLake(spark, tmp_path, dataset)
+    golden.feed = feed
+    golden.lake = LakeSession(spark, golden.lake.location, feed)
+    options = DIALECTS["csv, base64"]
+    export(dataset, ts, tmp_path / "export", options)
+    results = load_tables(golden.lake, open_export(str(tmp_path / "export"), options.dialect))
+    assert [r for r in results if r.outcome != "loaded" or r.quarantined] == []
+    for cut in cuts(dataset, [], Random(3)):
+        golden.advance(cut)
+    compare_private(golden, ts)
+    compare_private(golden, points[-1])
+    values = list_values(_true_rows(dataset), RULES, 6)
+    assert find_in_files(tmp_path / "lake", values) == {}

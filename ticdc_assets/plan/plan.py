@@ -18,7 +18,7 @@ from ticdc_assets.plan.ddl import DdlApplier
 from ticdc_assets.plan.definitions import Definition
 from ticdc_assets.plan.layout import PLAIN, Layout, choose_layout
 from ticdc_assets.plan.load import Load
-from ticdc_assets.plan.privacy import note_unnamed, pause_changed
+from ticdc_assets.plan.privacy import note_unnamed
 from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
 from ticdc_assets.plan.row_planner import RowPlanner
 from ticdc_assets.plan.row_schema import FindSchema, RowSchemas, SampleRow
@@ -143,8 +143,6 @@ class _Planner:
 
     def plan(self) -> Plan:
         window, tables, rows, start = self._window, self._tables, self._rows, self._start
-        if window.layouts is not None:
-            pause_changed(tables, start.ts)
         for (ts, phase), group in groupby(sorted(self._place_events(), key=_place), key=_place):
             items = [item for _, item in group]
             if phase == Phase.DDLS:

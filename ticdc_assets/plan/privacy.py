@@ -1,26 +1,17 @@
-"""What a window has to say of `[changefeed.privacy]`: rules that changed, columns left out."""
+"""What a window has to say of `[changefeed.privacy]`: which columns are left out since then."""
 
 from collections.abc import Mapping
 
 from ticdc_assets.changefeed.privacy import Privacy
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.plan.table_tracker import TableTracker
-from ticdc_assets.stream.privacy import RULES_CHANGED, list_unnamed, restore_schema
+from ticdc_assets.stream.privacy import list_unnamed
 from ticdc_assets.stream.problem import Problem
 
 _UNNAMED = (
     "no list of its entry in [[changefeed.privacy.table]] names these columns, so their values are"
     " not stored: {}"
 )
-
-
-def pause_changed(tables: TableTracker, ts: int) -> None:
-    """Pause the tables whose rows were stored by other rules than those that are declared now."""
-    for id in tables.current_ids():
-        table = tables.incarnations[id]
-        schema = table.schema
-        if not table.is_stopped and tables.protect(restore_schema(schema)) != schema:
-            tables.pause_incarnation(id, RULES_CHANGED, ts)
 
 
 def note_unnamed(

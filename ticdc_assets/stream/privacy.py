@@ -26,13 +26,16 @@ _HASHED: tuple[Kind, ...] = ("text", "binary", "integer", "decimal", "date", "ye
 _MASKED: tuple[Kind, ...] = ("text", "integer", "decimal")
 _SETTING = "[[changefeed.privacy.table]]"
 RULES_CHANGED = (
-    f"the entries of {_SETTING} make other columns of it now than those that its rows have: decode"
-    " its events again (ticdc-assets rebuild TABLE --from-raw), load it again, or restore the"
-    " entries"
+    f"the entries of {_SETTING} make other columns of it now than those that the load has: load it"
+    " again"
 )
 _KEY = (
     "column {} is in its key, by which rows are found again, and {}: keep or hash it in"
     f" {_SETTING}, and decode its events again (ticdc-assets rebuild TABLE --from-raw)"
+)
+OTHER_RULES = (
+    f"the DDL gives it a name for which {_SETTING} has other rules than those that its rows were"
+    " stored by"
 )
 _UNNAMED = f"no entry of {_SETTING} keeps it"
 _NOT_SELECTED = (

@@ -19,7 +19,7 @@ from ticdc_assets.schema.ddl.tokens import tokenize
 from ticdc_assets.schema.effect import ColumnChange, Effect
 from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.schema.types.value_writer import make_image_writer
-from ticdc_assets.stream.privacy import find_rule, protect_schema
+from ticdc_assets.stream.privacy import OTHER_RULES, find_rule, protect_schema
 from ticdc_assets.stream.private_values import PrivateValues
 
 # Returns the table of the lake that has a name.
@@ -30,10 +30,7 @@ _OTHER_RULE = (
     "the DDL leads from {} with the rule {} to {} with the rule {}, and the values that the table"
     " has cannot follow: give both the same rule in [[changefeed.privacy.table]], or " + _AGAIN
 )
-_OTHER_RULES = (
-    "the DDL gives it a name for which [[changefeed.privacy.table]] has other rules than those that"
-    " its rows were stored by: give both names the same ones, or " + _AGAIN
-)
+_OTHER_RULES = f"{OTHER_RULES}: {_AGAIN}"
 _CONVERTED = (
     "the DDL converts column {} from {} to {}, and the values upstream have other texts then, but"
     " the lake has only what the rule {} left of them: load it again"

@@ -45,7 +45,9 @@ _ROW_COUNT = ("rows_before", "inserts", "deletes", "expected", "actual")
 _CREATES_TABLE = re.compile(r"\s*(?:CREATE\s|TRUNCATE\s)", re.IGNORECASE)
 _CHANGES_PARTITIONS = re.compile(r"\s*ALTER\s.*\bPARTITION", re.IGNORECASE | re.DOTALL)
 _NO_ROWS = "the table has no rows yet"
-_NOT_AS_SENT = "not checked: [changefeed.privacy] changes columns of the table, so its events keep no checksums"
+_NOT_AS_SENT = (
+    "not checked: [changefeed.privacy] changes columns of it, so its events are without checksums"
+)
 _STOPPED = "the table is paused or waiting"
 
 
