@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests.dumpling.test_round_trip import DIALECTS
 from tests.golden import storage_tree
-from tests.lake.golden_runs import GoldenLake, cuts, list_truth_points
+from tests.lake.golden_runs import GoldenLake, cuts, list_truth_points, unexpected_problems
 from tests.lake.privately import KEY, apply_rules, find_in_files, list_values
 from tests.lake.reading import read_lines
 from tests.lake.test_golden_loads import export
@@ -92,7 +92,14 @@ class PrivateLake(GoldenLake):
     def __init__(self, spark: SparkSession, root: Path, dataset: str) -> None:
         super().__init__(spark, root, dataset)
         has_records = self.feed.transport != "storage"
-        self.feed = dataclasses.replace(self.feed, privacy=declare(has_records=has_records))
+        every = ("*.*",)
+        self.feed = dataclasses.replace(
+            self.feed,
+            privacy=declare(has_records=has_records),
+            history=every,
+            changes=every,
+            iceberg=every,
+        )
         self.lake = LakeSession(spark, self.lake.location, self.feed)
 
 
@@ -127,6 +134,7 @@ def test_a_lake_has_what_the_rules_leave_of_the_truth(
         golden.advance(cut)
     for ts in (points[-1], random.choice(points[:-1])):
         compare_private(golden, ts)
+    assert unexpected_problems(golden) == []
     values = list_values(_true_rows(dataset), RULES, 6)
     assert len(values) > 50
     assert find_in_files(tmp_path / "lake", values) == {}
@@ -155,9 +163,8 @@ def test_what_is_loaded_is_as_the_rules_leave_it_and_changes_find_its_rows(
     dataset = "lifecycle/canal-json-ext"
     points = list_truth_points(dataset)
     ts = points[len(points) // 3]
-    feed = dataclasses.replace(feed_of(dataset), start_ts=ts, privacy=declare(has_records=True))
     golden = PrivateLake(spark, tmp_path, dataset)
-    golden.feed = feed
+    feed = golden.feed = dataclasses.replace(golden.feed, start_ts=ts)
     golden.lake = LakeSession(spark, golden.lake.location, feed)
     options = DIALECTS["csv, base64"]
     export(dataset, ts, tmp_path / "export", options)

@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 from tests.lake.addresses import need_none
 from tests.lake.canal import FEED, change, ddl, placed, watermark
 from tests.lake.privately import KEY, find_in_files, write_hash, write_mask
+from tests.lake.upstream_copy import UpstreamCopy, read_images, read_schema
+from tests.mariadb_server import MariaDb
 from ticdc_assets.changefeed.privacy import read_privacy
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import (
@@ -27,6 +29,7 @@ from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.stream.privacy import protect_schema
 from ticdc_assets.views.asof import as_of
 
 VARIABLE = "TESTS_PRIVACY"
@@ -297,3 +300,42 @@ def test_input_that_cannot_be_decoded_leaves_no_value_behind(tmp_path: Path) -> 
     found = reader.read(reader.open("quarantine"), ["stage", "raw"]).to_pylist()
     assert {row["stage"] for row in found} == {"decode", "apply"}
     assert feed.find(EMAIL) == {}
+
+
+def test_verify_compares_what_is_stored_as_it_is_and_says_what_not(
+    tmp_path: Path, mariadb: MariaDb
+) -> None:
+    people = "CREATE TABLE people (id int PRIMARY KEY, name varchar(20), v int, w int)"
+    by_name = "CREATE TABLE by_name (name varchar(20) PRIMARY KEY, v int)"
+    mariadb.run("CREATE DATABASE p CHARACTER SET utf8mb4", "USE p", people, by_name)
+    insert = "INSERT INTO people SELECT seq, CONCAT('name', seq), seq, 1 FROM seq_1_to_20"
+    mariadb.run("USE p", insert, "INSERT INTO by_name VALUES ('ann', 1)")
+    entries = [{"tables": ["p.*"], "keep": ["id", "v"], "hash": ["name"]}]
+    privacy = read_privacy({"key-env": VARIABLE, "table": entries}, has_records=False)
+    copy = UpstreamCopy.make(None, tmp_path / "lake", mariadb)
+    for statement in (people, by_name):
+        schema = read_schema("p", statement)
+        images = [
+            {**image, "name": write_hash(image["name"] or "")}
+            for image in read_images(mariadb, schema)
+        ]
+        for image in images:
+            image.pop("w", None)
+        copy.put_images(protect_schema(privacy, schema), images)
+    hidden, found = copy.verify()
+    assert (hidden.table, hidden.verdict) == ("by_name", "skipped")
+    assert "only hashes ([changefeed.privacy])" in (hidden.reason or "")
+    assert (found.verdict, found.left_out) == ("equal", ("name", "w"))
+
+    mariadb.run(
+        "USE p",
+        "UPDATE people SET name = 'another name'",
+        "UPDATE people SET v = 0 WHERE id = 5",
+        "INSERT INTO people VALUES (99, 'a new name', 99, 5)",
+    )
+    _, found = copy.verify()
+    assert [(d.key, d.what, d.columns) for d in found.differences] == [
+        ('{"id": "5"}', "differs", ("v",)),
+        ('{"id": "99"}', "missing", ()),
+    ]
+    assert find_in_files(tmp_path / "lake", ["another name", "a new name", "name5"]) == {}
