@@ -4,6 +4,7 @@ import base64
 import gzip
 import hashlib
 import hmac
+import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -95,7 +96,7 @@ def _read_contents(path: Path) -> Iterator[bytes]:
     if content[:4] == b"Obj\x01":
         import fastavro
 
-        for row in fastavro.reader(path.open("rb")):
+        for row in fastavro.reader(io.BytesIO(content)):
             yield from _list_bytes(row)
     if path.suffix == ".json":
         for line in content.splitlines():

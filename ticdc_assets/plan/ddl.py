@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from ticdc_assets.errors import CONTENT_ERRORS, TableCannotContinue, describe_content_error
 from ticdc_assets.events import SchemaChange, TableSchema
+from ticdc_assets.plan.privacy import store_schema
 from ticdc_assets.plan.row_planner import RowPlanner
 from ticdc_assets.plan.state import Incarnation, StoppedStatus, UnknownTable, mark_partial
 from ticdc_assets.plan.steps import EmptyPartitions, Exchange
@@ -85,7 +86,7 @@ class DdlApplier:
             self._rows.close_segment(id, (ts, Phase.ROWS))
             table = self._tables.incarnations[id]
             if table.schema.origin == "replayed" and not table.is_stopped:
-                uncertain = self._tables.store(replace(table.schema, origin="inferred"))
+                uncertain = store_schema(self._tables, replace(table.schema, origin="inferred"))
                 self._tables.alter(id, uncertain, (), ts, change.sql)
 
     def _find_existing(self, effect: Effect) -> list[str]:

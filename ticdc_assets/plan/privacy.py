@@ -1,17 +1,23 @@
-"""What a window has to say of `[changefeed.privacy]`: which columns are left out since then."""
+"""The privacy of a changefeed in a plan: schemas in the catalog, and columns that are left out."""
 
 from collections.abc import Mapping
 
 from ticdc_assets.changefeed.privacy import Privacy
+from ticdc_assets.events import TableSchema
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.plan.table_tracker import TableTracker
-from ticdc_assets.stream.privacy import list_unnamed
+from ticdc_assets.stream.privacy import list_unnamed, restore_schema
 from ticdc_assets.stream.problem import Problem
 
 _UNNAMED = (
     "no list of its entry in [[changefeed.privacy.table]] names these columns, so their values are"
     " not stored: {}"
 )
+
+
+def store_schema(tables: TableTracker, schema: TableSchema) -> TableSchema:
+    """Store the schema of a table of the lake in the catalog; return it with its declared key."""
+    return tables.protect(tables.catalog.replace(restore_schema(schema)))
 
 
 def note_unnamed(

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from ticdc_assets.errors import CONTENT_ERRORS, MissingSchema, describe_content_error
 from ticdc_assets.events import Bootstrap, TableSchema
+from ticdc_assets.plan.privacy import store_schema
 from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
 from ticdc_assets.plan.row_schema import RowSchemas
 from ticdc_assets.plan.state import Incarnation
@@ -72,7 +73,7 @@ class RowPlanner:
         confirmed = self._schemas.confirm_schema(table.schema, group)
         if confirmed is table.schema:
             return
-        confirmed = self._tables.store(confirmed)
+        confirmed = store_schema(self._tables, confirmed)
         steps = self._without_protected(find_type_changes(table.schema, confirmed), confirmed)
         self.close_segment(table.id, point_before(group.first))
         self._tables.alter(table.id, confirmed, steps, group.first_ts, "")
@@ -86,7 +87,7 @@ class RowPlanner:
             definition,
             has_member_names=self._rules.has_member_names,
         )
-        completed = self._tables.store(completed)
+        completed = store_schema(self._tables, completed)
         steps = self._without_protected(steps, completed)
         self._tables.alter(table.id, completed, steps, end[0], "")
         self._tables.record_version(table.id, end[0], "upstream")

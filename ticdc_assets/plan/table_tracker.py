@@ -5,6 +5,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.effect import ColumnChange
 from ticdc_assets.schema.types.mysql_type import require_known_types
 from ticdc_assets.stream.ordering import OrderKey, Phase, point_before
-from ticdc_assets.stream.privacy import protect_schema, restore_schema
+from ticdc_assets.stream.privacy import protect_schema
 from ticdc_assets.stream.problem import (
     CREATE_NOT_SENT,
     REPLACED_BY_LOAD,
@@ -42,7 +43,7 @@ class TableTracker:
         self.start = start
         self.catalog = rules.make_catalog()
         self.catalog.restore(start.catalog)
-        self._privacy = rules.privacy
+        self.protect = partial(protect_schema, rules.privacy)
         self.incarnations = dict(start.incarnations)
         self.history: list[SchemaVersion] = []
         self.problems: list[Problem] = []
@@ -86,16 +87,6 @@ class TableTracker:
             unknown_tables=list(self._unknown.values()),
             pause_reason=self._pause_reason,
         )
-
-    # Schemas
-
-    def protect(self, schema: TableSchema) -> TableSchema:
-        """Return a table of the catalog as the lake has it."""
-        return protect_schema(self._privacy, schema)
-
-    def store(self, schema: TableSchema) -> TableSchema:
-        """Store the schema of a table of the lake in the catalog; return it with its key."""
-        return self.protect(self.catalog.replace(restore_schema(schema)))
 
     # Finding tables
 

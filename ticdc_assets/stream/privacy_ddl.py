@@ -45,7 +45,7 @@ _DEFAULT = "the DDL adds column {} with a value that is not known, so it cannot 
 def protect_effects(
     privacy: Privacy | None, listed: Iterable[Effect], ts: int, find: FindTable
 ) -> Iterator[Effect]:
-    """Yield the effects of a DDL at a ts on the tables of the lake; `find` is asked in between."""
+    """Yield the effects of a DDL at a ts on the tables of the lake, each before the next one."""
     if privacy is None:
         yield from listed
         return
