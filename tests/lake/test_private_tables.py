@@ -196,6 +196,14 @@ def test_a_table_that_gets_a_name_with_other_rules_is_paused_and_goes_unstored(
     assert "other rules" in (feed.reason("u") or "")
     assert feed.find(EMAIL, "bob@example.com", PHONE, NOTE) == {}
 
+    # The other tables go on, and this one does not go on from events of two sets of rules.
+    feed.declare(T, {**T, "tables": ["d.u"]})
+    feed.advance()
+    applied = read_last_snapshot(feed.lake)
+    request = ReplayRequest(frozenset(applied.state.incarnations), 0)
+    with pytest.raises(ConfigError, match="rebuild d.u --from-raw"):
+        replay_tables(feed.lake, applied, request, lambda *_: None)
+
 
 @pytest.mark.parametrize(
     ("entry", "said"),

@@ -17,6 +17,7 @@ from ticdc_assets.schema.catalog import table_key
 from ticdc_assets.schema.effect import Effect
 from ticdc_assets.schema.name_resolution import affected_names
 from ticdc_assets.stream.ordering import Phase
+from ticdc_assets.stream.privacy import OTHER_RULES
 from ticdc_assets.stream.privacy_ddl import protect_effects
 from ticdc_assets.stream.problem import (
     LOADED_IN_DDL,
@@ -134,6 +135,9 @@ class DdlApplier:
         reason = effect.reason
         if effect.contradicts and table is not None and table.is_loaded:
             reason = LOADED_IN_DDL.format(reason, table.created_ts)
+        if table is not None and table.status == "paused" and reason.startswith(OTHER_RULES):
+            # Without its events decoded again, nothing else that a person decides helps it.
+            self._tables.change(table.id, reason=reason)
         self._tables.pause(effect.database, effect.table, reason, ts)
 
     def _truncate(self, effect: effects.TableTruncated, ts: int) -> None:

@@ -60,7 +60,14 @@ class PrivateValues:
             None if image is None else self._protect_image(change.database, change.table, image)
             for image in (change.before, change.after)
         )
-        return replace(change, before=before, after=after, checksum=None, claim_check_digest=None)
+        return replace(
+            change,
+            before=before,
+            after=after,
+            checksum=None,
+            claim_check_digest=None,
+            upstream=change.upstream and hide_values(change.upstream),
+        )
 
     def protect_images(self, databases: pa.Array, tables: pa.Array, images: pa.Array) -> pa.Array:
         """Return images as the lake has them; each is of the table in its place."""

@@ -40,8 +40,12 @@ def protect_csv(
         place = events.schema.get_field_index(side)
         images = values.protect_images(databases, tables, events[side])
         events = events.set_column(place, events.schema.field(place), images)
-    if columns is not None and events.num_rows:
-        # A file has the rows of one table.
-        table = databases[0].as_py(), tables[0].as_py()
-        columns = json.dumps(values.list_stated(*table, json.loads(columns)))
+    if columns is not None:
+        names = set(zip(databases.to_pylist(), tables.to_pylist(), strict=True))
+        # Nearly every file has the rows of one table; those of several do not state their columns.
+        columns = _list_stored(values, *names.pop(), columns) if len(names) == 1 else None
     return events, columns
+
+
+def _list_stored(values: PrivateValues, database: str, table: str, columns: str) -> str:
+    return json.dumps(values.list_stated(database, table, json.loads(columns)))
