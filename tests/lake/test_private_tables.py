@@ -201,7 +201,7 @@ def test_a_table_that_gets_a_name_with_other_rules_is_paused_and_goes_unstored(
     feed.advance()
     applied = read_last_snapshot(feed.lake)
     request = ReplayRequest(frozenset(applied.state.incarnations), 0)
-    with pytest.raises(ConfigError, match="rebuild d.u --from-raw"):
+    with pytest.raises(ConfigError, match=r"rebuild d\.u --from-raw"):
         replay_tables(feed.lake, applied, request, lambda *_: None)
 
 
