@@ -49,24 +49,29 @@ def make_encryption(feed: Changefeed) -> Convert:
 
 
 def make_decryption(feed: Changefeed) -> Convert:
-    """Return the function that makes the field of a record of what `raw` has."""
+    """Return the function that makes the field of a record of what `raw` has.
+
+    Where records are stored plain, anybody who writes to the topic may send one with the mark: what
+    is not encrypted stays as it is, and no decoder knows it.
+    """
     privacy = feed.privacy
 
     def decrypt(field: bytes | None) -> bytes | None:
         if field is None or not field.startswith(_MARK):
             return field
         if privacy is None or privacy.key_env is None:
-            reason = "is missing: records in raw are encrypted, so declare it as it was then"
-            raise ConfigError(reason, setting=f"{_SETTING}.key-env")
+            return field
         cipher = _make_cipher(privacy.read_key(), field[len(_MARK) : _KEY])
         from cryptography.exceptions import InvalidTag
 
         try:
             return cipher.decrypt(field[_KEY:_BEGIN], field[_BEGIN:], None)
         except (InvalidTag, ValueError):
+            if privacy.raw == "plain":
+                return field
             reason = (
                 f"the key in {privacy.key_env} is not the one that records in raw are encrypted"
-                " with: restore that one"
+                " with, or a record is damaged: restore that key"
             )
             raise ConfigError(reason, setting=f"{_SETTING}.key-env") from None
 
