@@ -5,7 +5,8 @@ _EXTRAS = {
     "dagster": ("dagster", "dagster_aws", "dagster_dg_cli", "dagster_pyspark", "pandera"),
     "kafka": ("confluent_kafka",),
     "s3": ("boto3", "botocore"),
-    "gcs": ("cryptography", "jwt"),
+    "gcs": ("jwt",),
+    "privacy": ("cryptography",),
     "metrics": ("prometheus_client",),
     "catalogs": ("pyiceberg", "pymetastore", "requests", "thrift"),
 }

@@ -24,6 +24,7 @@ from ticdc_assets.changefeed.omissions import (
     may_lack_columns,
     may_lack_deletes,
 )
+from ticdc_assets.changefeed.privacy import Privacy
 from ticdc_assets.changefeed.server_version import ServerRules, ServerVersion, find_rules
 from ticdc_assets.changefeed.settings import Settings
 from ticdc_assets.changefeed.sink_uri import (
@@ -119,6 +120,8 @@ class Changefeed:
     iceberg: tuple[str, ...] = ()
     # How the Delta tables of some tables are laid out.
     layouts: tuple[TableLayout, ...] = ()
+    # What becomes of columns before they are stored.
+    privacy: Privacy | None = None
     flush_interval: float = 5.0
     # The changefeed's own, where its owner declares it.
     start_ts: int | None = None
@@ -254,6 +257,7 @@ def declare(entry: ChangefeedEntry) -> Changefeed:
         flush_interval=settings.read(f"{_STORAGE}.flush-interval", go_duration, 5.0),
         **entry.own_settings(),
         **entry.topic_settings(uri.transport),
+        privacy=entry.privacy(uri.transport),
         options=Options({**toml.connection(), **uri.options}),
         claim_check_options=claim_check_options,
     )

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from ticdc_assets.changefeed.catalog import CatalogSettings, read_catalogs
 from ticdc_assets.changefeed.client_settings import ClientSettings, read_client_settings
 from ticdc_assets.changefeed.layout import TableLayout, read_layouts
+from ticdc_assets.changefeed.privacy import Privacy, check_keys, read_privacy
 from ticdc_assets.changefeed.server_version import ServerVersion, parse_server_version
 from ticdc_assets.changefeed.sink_uri import (
     Options,
@@ -45,6 +46,7 @@ _NAMES = (
     "changes",
     "iceberg",
     "layout",
+    "privacy",
     "start",
     "max-records",
     "max-bytes",
@@ -281,6 +283,20 @@ class ChangefeedEntry:
             return read_layouts(self._content.get("layout", []))
         except ValueError as error:
             raise self.error(str(error), "layout") from None
+
+    def privacy(self, transport: Transport) -> Privacy | None:
+        """Return what becomes of columns before they are stored; None if all stay as they are."""
+        table = self._content.get("privacy")
+        if table is None:
+            return None
+        if not isinstance(table, dict):
+            raise self.error("must be a table, written [changefeed.privacy]", "privacy")
+        try:
+            privacy = read_privacy(table, has_records=transport != "storage")
+            check_keys(privacy, self._keys())
+        except ValueError as error:
+            raise self.error(str(error), "privacy") from None
+        return privacy
 
     def error(self, reason: str, name: str) -> ConfigError:
         return ConfigError(reason, file=self._file, setting=self._place + name)

@@ -233,7 +233,8 @@ def rebuild(options: argparse.Namespace) -> int:
             if gone:
                 files = texts.format_count(gone, "file")
                 warn(f"not decoded again: {files} that the source no longer has")
-        return _replay(options, lake, applied, ReplayRequest(ids, 0), tables)
+        again = source is not None
+        return _replay(options, lake, applied, ReplayRequest(ids, 0), tables, decoded_again=again)
 
 
 def _find_tables(names: LakeNames, given: Sequence[str]) -> list[Incarnation]:
@@ -244,17 +245,20 @@ def _find_tables(names: LakeNames, given: Sequence[str]) -> list[Incarnation]:
     return [state.incarnations[id] for _, id in state.names]
 
 
+# Parameters: the command, the lake and what it knows, and which tables.
 def _replay(
     options: argparse.Namespace,
     lake: LakeSession,
     applied: Snapshot,
     request: ReplayRequest,
     tables: Sequence[Incarnation],
+    *,
+    decoded_again: bool = False,
 ) -> int:
     """Replay tables from the events in the lake, without ingesting new input."""
     progress = Progress()
     try:
-        done = replay_tables(lake, applied, request, progress)
+        done = replay_tables(lake, applied, request, progress, decoded_again=decoded_again)
     finally:
         progress.end()
     _print_notes(lake)

@@ -256,6 +256,8 @@ class Column(Struct, frozen=True, kw_only=True):
     default: str | None
     default_is_expression: bool
     generated: str | None
+    # What becomes of its values before they are stored.
+    rule: str | None
 
 
 class Schema(Record, frozen=True, kw_only=True):

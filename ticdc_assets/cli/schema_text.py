@@ -38,13 +38,15 @@ def make_schemas(changefeed: str, versions: Sequence[SchemaVersionRow]) -> Itera
 
 
 def _make_column(column: Column) -> records.Column:
+    there = column.upstream or column
     return records.Column(
         name=column.name,
-        type=format_mysql_type(column.type),
-        nullable=column.nullable,
-        default=column.default,
-        default_is_expression=column.default_is_expression,
-        generated=column.generated,
+        type=format_mysql_type(there.type),
+        nullable=there.nullable,
+        default=there.default,
+        default_is_expression=there.default_is_expression,
+        generated=there.generated,
+        rule=column.rule,
     )
 
 
@@ -128,7 +130,9 @@ def _format_column(column: records.Column) -> str:
         text += " not null"
     if column.default is not None:
         text += f" default {column.default}"
-    return f"{text} ({column.generated} generated)" if column.generated else text
+    if column.generated:
+        text += f" ({column.generated} generated)"
+    return f"{text} (privacy: {column.rule})" if column.rule else text
 
 
 def _format_key(key: Sequence[str]) -> str:

@@ -58,7 +58,7 @@ class Charset(Struct, frozen=True):
     collation: str | None = None
 
 
-class Column(Struct, frozen=True):
+class Column(Struct, frozen=True, omit_defaults=True):
     name: str
     type: ColumnType
     nullable: bool = True
@@ -71,6 +71,10 @@ class Column(Struct, frozen=True):
     comment: str = ""
     # The text of the value that existing rows got when DDL added the column; see `added_value`.
     added_value: str | None = None
+    # What becomes of its values before they are stored, by `changefeed.privacy`, and the column
+    # upstream then.
+    rule: Literal["drop", "null", "hash", "mask"] | None = None
+    upstream: "Column | None" = None
 
 
 class Index(Struct, frozen=True):

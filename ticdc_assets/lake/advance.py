@@ -22,6 +22,7 @@ from ticdc_assets.lake.publish import publish
 from ticdc_assets.lake.quarantine import list_faults
 from ticdc_assets.lake.raw.ingest_folder import SourceFolder, ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
+from ticdc_assets.lake.rule_checks import require_key, require_same_rules
 from ticdc_assets.lake.upgrade import upgrade
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
@@ -122,7 +123,9 @@ def advance(
     with sized_for(lake, small=True):
         if not upgrade(lake):
             create_tables(lake)
+        require_key(lake.feed, lake.location)
         before = read_last_snapshot(lake)
+        require_same_rules(lake.feed, lake.location, before)
         ingested, decoded = _ingest_and_decode(lake, source, before, progress, clock)
         with sized_for(lake, small=decoded.rows < MANY_ROWS):
             applied = apply(
@@ -160,6 +163,7 @@ def decode_again(
 
     Return the incarnations that have to be replayed now, and how many files were gone.
     """
+    require_key(lake.feed, lake.location)
     reader = LakeReader(lake.location)
     by_incarnation = read_names(reader)
     names = None if wanted is None else set().union(*(by_incarnation.get(id, ()) for id in wanted))
@@ -179,9 +183,19 @@ def decode_again(
 
 
 def replay_tables(
-    lake: LakeSession, applied: Snapshot, replay: ReplayRequest, progress: Progress
+    lake: LakeSession,
+    applied: Snapshot,
+    replay: ReplayRequest,
+    progress: Progress,
+    *,
+    decoded_again: bool = False,
 ) -> ApplyResult:
-    """Replay tables from the events in the lake, without ingesting anything."""
+    """Replay tables from the events in the lake, without ingesting anything.
+
+    `decoded_again`: all events of these tables follow the rules of now.
+    """
+    if not decoded_again:
+        require_same_rules(lake.feed, lake.location, applied, replay.incarnations)
     clock = StageClock(lake.location)
     done = apply(
         lake,

@@ -14,6 +14,7 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.table_errors import TABLE_ERRORS, find_pause_reason
 from ticdc_assets.lake.log.applied_files import find_newest_id, read_snapshot
 from ticdc_assets.lake.log.loads import append_load, choose_load_ts, read_loads
+from ticdc_assets.lake.rule_checks import require_key
 from ticdc_assets.load.load_table import TableLoader
 from ticdc_assets.load.source import LoadSource, TableSource
 from ticdc_assets.plan.load import Load, name_loaded_incarnation
@@ -24,6 +25,7 @@ from ticdc_assets.schema.types.mysql_type import require_known_types
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.tables import create_tables
+from ticdc_assets.stream.privacy import find_fault, protect_schema
 from ticdc_assets.stream.routing import passes_filter
 from ticdc_assets.stream.rules import make_rules
 from ticdc_assets.upstream.snapshot import UpstreamError
@@ -88,6 +90,7 @@ def load_tables(
     require_loadable(lake.feed)
     tables = source.choose_tables(names)
     ts = source.read_ts()
+    require_key(lake.feed, lake.location)
     create_tables(lake)
     # Nothing was written to a table yet.
     reader = LakeReader(lake.location)
@@ -194,6 +197,11 @@ class _Loading:
             self.counter.add(size=table.size)
             return TableResult(table.name, "left out", reason=reason)
         table.check(schema)
+        privacy = self.lake.feed.privacy
+        schema = protect_schema(privacy, schema)
+        if fault := find_fault(privacy, schema):
+            self.counter.add(size=table.size)
+            return TableResult(table.name, "failed", reason=fault)
         loader = TableLoader(self.lake, table, schema, self.ts)
         written = loader.write(lambda rows, size: self.counter.add(rows=rows, size=size))
         load = append_load(

@@ -23,6 +23,7 @@ from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.sql import quote_literal
 from ticdc_assets.store.workers import run_in_workers
 from ticdc_assets.store.writer import LakeWriter
+from ticdc_assets.stream.privacy import restore_schema
 
 # This process reads fewer bytes itself.
 _FEW_BYTES = 4 << 20
@@ -44,14 +45,14 @@ class TableLoader:
     """Writes the rows of one table."""
 
     def __init__(self, lake: LakeSession, table: TableSource, schema: TableSchema, ts: int) -> None:
-        """`ts`: when upstream had the rows."""
+        """`schema`: the table as the lake has it; `ts`: when upstream had the rows."""
         self._lake = lake
         self._table = table
         self._schema = schema
         self._ts = ts
         # Another load of the table may be running, and even take effect before this one ends.
         self.incarnation = f"{name_loaded_incarnation(schema, ts)}-{secrets.token_hex(4)}"
-        self._writer = RowWriter(lake.location, self.incarnation, schema, ts)
+        self._writer = RowWriter(lake.location, self.incarnation, schema, ts, lake.feed.privacy)
 
     def write(self, done: Callable[[int, int], None]) -> WrittenTable:
         """Write all rows; `done` gets rows and bytes."""
@@ -59,7 +60,9 @@ class TableLoader:
         loaded: list[LoadedRows] = []
         # The size of a table may be an estimate.
         remaining = self._table.size
-        with closing(read_ahead(self._table.read_portions(self._schema))) as portions:
+        with closing(
+            read_ahead(self._table.read_portions(restore_schema(self._schema)))
+        ) as portions:
             for portion in portions:
                 written = self._write(portion)
                 loaded += written

@@ -8,7 +8,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.dumpling.rows import OWN_FIELDS
+from ticdc_assets.changefeed.privacy import Privacy
+from ticdc_assets.dumpling.rows import OWN_FIELDS, make_batch_schema
 from ticdc_assets.errors import CONTENT_ERRORS, InvalidValue, MalformedMessage
 from ticdc_assets.errors import describe_content_error as describe
 from ticdc_assets.events import TableSchema, row_image
@@ -22,6 +23,8 @@ from ticdc_assets.store.arrow import arrow_schema, replace_surrogates
 from ticdc_assets.store.contracts import QUARANTINE
 from ticdc_assets.store.data_files import WrittenFile, write_data_file
 from ticdc_assets.store.lake import Lake
+from ticdc_assets.stream.privacy import is_protected
+from ticdc_assets.stream.private_values import LoadedValues, hide_values
 
 STAGE = "load"
 # A data file has about as many rows, or bytes in memory.
@@ -52,8 +55,10 @@ class RowWriter:
 
     location: Lake
     incarnation: str
+    # As the lake has the table.
     schema: TableSchema
     ts: int
+    privacy: Privacy | None = None
 
     def write(self, reading: Reading) -> LoadedRows:
         """Write what a reading reads."""
@@ -77,6 +82,8 @@ class RowWriter:
     ) -> Iterator[tuple[pa.Table, pa.Table]]:
         """Yield rows as their table has them, and those of the quarantine."""
         typer = RowTyper(self.schema, self.ts)
+        if self.privacy is not None and is_protected(self.schema):
+            batches = _protect(batches, LoadedValues(self.privacy, self.schema))
         for source, batch in batches:
             texts = batch.columns[len(OWN_FIELDS) :]
             escaped = pc.fill_null(batch.column("escaped"), False)
@@ -89,6 +96,23 @@ class RowWriter:
                 write_table(rows.filter(pc.invert(faults)), self.schema),
                 quarantine_rows(batch.filter(faults), self.schema, self.ts, source),
             )
+
+
+def _protect(
+    batches: Iterable[tuple[str, pa.RecordBatch]], values: LoadedValues
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield batches with what is stored of their rows, and without bytes as they came."""
+    for source, batch in batches:
+        is_escaped = pc.fill_null(batch.column("escaped"), False)
+        texts = values.protect(batch.columns[len(OWN_FIELDS) :], is_escaped)
+        offset, problem, raw, escaped = batch.columns[: len(OWN_FIELDS)]
+        reasons = [reason and hide_values(reason) for reason in problem.to_pylist()]
+        own = [offset, pa.array(reasons, problem.type), pa.nulls(len(raw), raw.type), escaped]
+        columns = make_batch_schema(len(texts))
+        yield (
+            values.protect_source(source),
+            pa.RecordBatch.from_arrays([*own, *texts], schema=columns),
+        )
 
 
 class _Files:

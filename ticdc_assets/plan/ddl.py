@@ -1,11 +1,12 @@
 """DDLs on the way through a window: what they make of tables and their rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from ticdc_assets.errors import CONTENT_ERRORS, TableCannotContinue, describe_content_error
 from ticdc_assets.events import SchemaChange, TableSchema
+from ticdc_assets.plan.privacy import store_schema
 from ticdc_assets.plan.row_planner import RowPlanner
 from ticdc_assets.plan.state import Incarnation, StoppedStatus, UnknownTable, mark_partial
 from ticdc_assets.plan.steps import EmptyPartitions, Exchange
@@ -16,6 +17,8 @@ from ticdc_assets.schema.catalog import table_key
 from ticdc_assets.schema.effect import Effect
 from ticdc_assets.schema.name_resolution import affected_names
 from ticdc_assets.stream.ordering import Phase
+from ticdc_assets.stream.privacy import OTHER_RULES
+from ticdc_assets.stream.privacy_ddl import protect_effects
 from ticdc_assets.stream.problem import (
     LOADED_IN_DDL,
     ROWS_IN_WRONG_PARTITIONS,
@@ -23,6 +26,7 @@ from ticdc_assets.stream.problem import (
     Problem,
     list_approximations,
 )
+from ticdc_assets.stream.rules import StreamRules
 
 _WAITS_WITH_ROWS = "rows of {}.{} arrived before any schema of it, and wait for their schema"
 
@@ -30,9 +34,10 @@ _WAITS_WITH_ROWS = "rows of {}.{} arrived before any schema of it, and wait for 
 class DdlApplier:
     """Applies DDLs to the tables of a tracker; ends their segments of rows first."""
 
-    def __init__(self, tables: TableTracker, rows: RowPlanner) -> None:
+    def __init__(self, tables: TableTracker, rows: RowPlanner, rules: StreamRules) -> None:
         self._tables = tables
         self._rows = rows
+        self._privacy = rules.privacy
 
     def apply(self, change: SchemaChange, ts: int) -> None:
         """Apply one DDL to names and schemas, and note what it does to rows."""
@@ -41,7 +46,7 @@ class DdlApplier:
         concerned = {id for key in keys if (id := tables.find_id(key)) is not None}
         unknown = next((u for key in keys if (u := tables.find_unknown(key)) is not None), None)
         ended: set[str] = set()
-        for effect in apply_ddl(change, tables.catalog):
+        for effect in self._find_effects(change, ts):
             schemas = _schemas_in(effect)
             existing = self._find_existing(effect)
             for id in existing:
@@ -64,6 +69,15 @@ class DdlApplier:
             concerned |= {table.id for table in found if table is not None}
         tables.record_ddl(change, ts, concerned, ended)
 
+    def _find_effects(self, change: SchemaChange, ts: int) -> Iterator[Effect]:
+        tables = self._tables
+
+        def find(database: str, table: str) -> TableSchema | None:
+            known = tables.find(database, table)
+            return None if known is None else known.schema
+
+        return protect_effects(self._privacy, apply_ddl(change, tables.catalog), ts, find)
+
     def skip(self, change: SchemaChange, ts: int) -> None:
         """Leave out a DDL: from here on rows may know more of its tables' columns than the plan."""
         for key in affected_names(change):
@@ -73,7 +87,7 @@ class DdlApplier:
             self._rows.close_segment(id, (ts, Phase.ROWS))
             table = self._tables.incarnations[id]
             if table.schema.origin == "replayed" and not table.is_stopped:
-                uncertain = self._tables.catalog.replace(replace(table.schema, origin="inferred"))
+                uncertain = store_schema(self._tables, replace(table.schema, origin="inferred"))
                 self._tables.alter(id, uncertain, (), ts, change.sql)
 
     def _find_existing(self, effect: Effect) -> list[str]:
@@ -121,6 +135,9 @@ class DdlApplier:
         reason = effect.reason
         if effect.contradicts and table is not None and table.is_loaded:
             reason = LOADED_IN_DDL.format(reason, table.created_ts)
+        if table is not None and table.status == "paused" and reason.startswith(OTHER_RULES):
+            # Without its events decoded again, nothing else that a person decides helps it.
+            self._tables.change(table.id, reason=reason)
         self._tables.pause(effect.database, effect.table, reason, ts)
 
     def _truncate(self, effect: effects.TableTruncated, ts: int) -> None:

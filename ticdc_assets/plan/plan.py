@@ -18,6 +18,7 @@ from ticdc_assets.plan.ddl import DdlApplier
 from ticdc_assets.plan.definitions import Definition
 from ticdc_assets.plan.layout import PLAIN, Layout, choose_layout
 from ticdc_assets.plan.load import Load
+from ticdc_assets.plan.privacy import note_unnamed
 from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
 from ticdc_assets.plan.row_planner import RowPlanner
 from ticdc_assets.plan.row_schema import FindSchema, RowSchemas, SampleRow
@@ -26,6 +27,7 @@ from ticdc_assets.plan.steps import SchemaVersion, TableWork
 from ticdc_assets.plan.table_tracker import TableTracker
 from ticdc_assets.stream.ddl_order import order_ddls
 from ticdc_assets.stream.ordering import OrderKey, Phase
+from ticdc_assets.stream.privacy import RULES_CHANGED, restore_schema
 from ticdc_assets.stream.problem import NOT_COVERED, NOT_DEFINED, ROWS_NOT_LOADED, Problem
 from ticdc_assets.stream.rules import StreamRules
 
@@ -72,7 +74,7 @@ def make_plan(
     """Plan the window from the state `start` to `window.ts`."""
     tables = TableTracker(start, rules)
     rows = RowPlanner(tables, RowSchemas(rules, find_schema, sample), rules)
-    return _Planner(window, tables, rows).plan()
+    return _Planner(window, tables, rows, rules).plan()
 
 
 def needs_window_at_start(start: State, ddls: Iterable[SchemaChange], ts: int) -> bool:
@@ -126,12 +128,15 @@ def record_outcomes(
 
 
 class _Planner:
-    def __init__(self, window: WindowEvents, tables: TableTracker, rows: RowPlanner) -> None:
+    def __init__(
+        self, window: WindowEvents, tables: TableTracker, rows: RowPlanner, rules: StreamRules
+    ) -> None:
         self._start = tables.start
         self._window = window
         self._tables = tables
         self._rows = rows
-        self._ddls = DdlApplier(tables, rows)
+        self._privacy = rules.privacy
+        self._ddls = DdlApplier(tables, rows, rules)
         self._applied_ddls: list[DdlName] = []
         if window.ts == self._start.ts:
             self._applied_ddls += self._start.applied_ddls
@@ -158,6 +163,7 @@ class _Planner:
         rows.close_all_segments((window.ts, Phase.AFTER_DDLS))
         if window.layouts is not None:
             self._lay_out(window.layouts)
+            note_unnamed(tables, start.incarnations, self._privacy, window.ts)
         state = replace(
             tables.state_at(window.ts),
             applied_ddls=self._applied_ddls,
@@ -200,7 +206,7 @@ class _Planner:
     def _load(self, load: Load) -> None:
         """Begin a table with loaded rows; the one that had its name ends, and so does its wait."""
         tables = self._tables
-        schema = tables.catalog.create(load.schema)
+        schema = tables.protect(tables.catalog.create(restore_schema(load.schema)))
         place = load.ts, Phase.AFTER_DDLS
         replaced = tables.find_or_recall(schema)
         if replaced is not None:
@@ -218,6 +224,8 @@ class _Planner:
             partial_reason="; ".join(reasons) or None,
         )
         tables.begin_loaded(table, place)
+        if schema.columns != load.schema.columns:
+            tables.pause_incarnation(table.id, RULES_CHANGED, load.ts)
         if replaced is not None:
             tables.record_version(replaced.id, load.ts, "load", ends=True)
         tables.record_version(load.incarnation, load.ts, "load")

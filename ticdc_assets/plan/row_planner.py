@@ -1,9 +1,11 @@
 """Rows on the way through a window: cut into segments, each read under its table's schema."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 from ticdc_assets.errors import CONTENT_ERRORS, MissingSchema, describe_content_error
 from ticdc_assets.events import Bootstrap, TableSchema
+from ticdc_assets.plan.privacy import store_schema
 from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
 from ticdc_assets.plan.row_schema import RowSchemas
 from ticdc_assets.plan.state import Incarnation
@@ -11,10 +13,15 @@ from ticdc_assets.plan.steps import ApplyRows
 from ticdc_assets.plan.table_tracker import TableTracker
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.definition import complete_schema
+from ticdc_assets.schema.effect import ColumnConverted
 from ticdc_assets.schema.inference import find_type_changes
 from ticdc_assets.stream.ordering import OrderKey, Phase, point_before
+from ticdc_assets.stream.privacy import find_fault, restore_schema
 from ticdc_assets.stream.problem import OLD_ROW_MISSING, UNKNOWN_MEMBERS, Problem
 from ticdc_assets.stream.rules import StreamRules
+
+# Under these rules, a column has the type that it has upstream.
+_TYPED = (None, "null")
 
 
 class RowPlanner:
@@ -66,8 +73,8 @@ class RowPlanner:
         confirmed = self._schemas.confirm_schema(table.schema, group)
         if confirmed is table.schema:
             return
-        confirmed = self._tables.catalog.replace(confirmed)
-        steps = find_type_changes(table.schema, confirmed)
+        confirmed = store_schema(self._tables, confirmed)
+        steps = self._without_protected(find_type_changes(table.schema, confirmed), confirmed)
         self.close_segment(table.id, point_before(group.first))
         self._tables.alter(table.id, confirmed, steps, group.first_ts, "")
         self._tables.record_version(table.id, group.first_ts, "rows")
@@ -76,10 +83,21 @@ class RowPlanner:
         """Complete the schema of a table by its definition, for the rows behind `end`."""
         self.close_segment(table.id, end)
         completed, steps = complete_schema(
-            table.schema, definition, has_member_names=self._rules.has_member_names
+            restore_schema(table.schema),
+            definition,
+            has_member_names=self._rules.has_member_names,
         )
-        self._tables.alter(table.id, self._tables.catalog.replace(completed), steps, end[0], "")
+        completed = store_schema(self._tables, completed)
+        steps = self._without_protected(steps, completed)
+        self._tables.alter(table.id, completed, steps, end[0], "")
         self._tables.record_version(table.id, end[0], "upstream")
+
+    def _without_protected(
+        self, steps: Iterable[ColumnConverted], schema: TableSchema
+    ) -> tuple[ColumnConverted, ...]:
+        """Leave out the conversions of columns that the lake does not have as they are upstream."""
+        columns = ((step, schema.column(step.name)) for step in steps)
+        return tuple(step for step, column in columns if column is None or column.rule in _TYPED)
 
     def add_bootstrap(self, bootstrap: Bootstrap, place: OrderKey) -> None:
         """Register the table of a bootstrap, unless the schema is one it had in the past."""
@@ -135,7 +153,10 @@ class RowPlanner:
         tables.add_step(id, ApplyRows(schema, start, end, typed))
 
     def _find_pause_reason(self, schema: TableSchema, groups: list[RowGroup]) -> str | None:
-        """Return why rows cannot be applied without old values, if they cannot."""
+        """Return why rows cannot be applied as they are in `events`, if they cannot."""
+        reason = find_fault(self._rules.privacy, schema)
+        if reason is not None:
+            return reason
         if any(group.upserts for group in groups):
             reason = self._rules.explain_upserts(schema)
             if reason is not None:

@@ -15,12 +15,17 @@ from ticdc_assets.schema.inference import (
 )
 from ticdc_assets.schema.reconciliation import reconcile
 from ticdc_assets.schema.types.mysql_type import require_known_types
+from ticdc_assets.stream.privacy import protect_schema, restore_schema
 from ticdc_assets.stream.rules import StreamRules
 
 # Finds the schema that a message or file stated for a schema version, at any time.
 FindSchema = Callable[[str, str, int | None], TableSchema | None]
 # Returns one row of a group.
 SampleRow = Callable[[RowGroup], RowChange]
+_MISREAD = (
+    "its flags contradict the table, so its values have to be read in another way, which is not"
+    " possible for those that [changefeed.privacy] has hashed or masked; load the table again"
+)
 
 
 class RowSchemas:
@@ -28,6 +33,7 @@ class RowSchemas:
 
     def __init__(self, rules: StreamRules, find_schema: FindSchema, sample: SampleRow) -> None:
         self._redecode = rules.redecode
+        self._privacy = rules.privacy
         self._find_schema = find_schema
         self._sample = sample
 
@@ -45,15 +51,18 @@ class RowSchemas:
     def confirm_schema(self, schema: TableSchema, group: RowGroup) -> TableSchema:
         """Return a table's schema with what rows show of columns that DDLs did not state."""
         change = _example_row(group)
+        known = restore_schema(schema)
         if self._redecode is not None:
-            change = self._redecode(change, schema)
-        return adopt_observed_columns(schema, change, by_flags=self._redecode is not None)
+            change = self._redecode(change, known)
+        adopted = adopt_observed_columns(known, change, by_flags=self._redecode is not None)
+        return schema if adopted is known else protect_schema(self._privacy, adopted)
 
     def type_group(self, schema: TableSchema, group: RowGroup) -> TypedRowGroup:
         """Return the group with the schema that its rows were written under.
 
         Rows that contradict it have a fault.
         """
+        schema = restore_schema(schema)
         if group.schema_version is not None and group.schema_version != schema.version:
             stated = self._find_stated(group)
             if stated is None:
@@ -62,7 +71,10 @@ class RowSchemas:
         example = _example_row(group)
         redecoded = self._redecode(example, schema) if self._redecode else example
         fault = find_contradiction(schema, redecoded, by_flags=self._redecode is not None)
-        return TypedRowGroup(group, schema, redecoded is not example, fault)
+        schema, is_redecoded = protect_schema(self._privacy, schema), redecoded is not example
+        if is_redecoded and any(column.rule in ("hash", "mask") for column in schema.columns):
+            fault = fault or _MISREAD
+        return TypedRowGroup(group, schema, is_redecoded, fault)
 
     def _find_stated(self, group: RowGroup) -> TableSchema | None:
         return self._find_schema(group.database, group.table, group.schema_version)

@@ -5,6 +5,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.effect import ColumnChange
 from ticdc_assets.schema.types.mysql_type import require_known_types
 from ticdc_assets.stream.ordering import OrderKey, Phase, point_before
+from ticdc_assets.stream.privacy import protect_schema
 from ticdc_assets.stream.problem import (
     CREATE_NOT_SENT,
     REPLACED_BY_LOAD,
@@ -41,6 +43,7 @@ class TableTracker:
         self.start = start
         self.catalog = rules.make_catalog()
         self.catalog.restore(start.catalog)
+        self.protect = partial(protect_schema, rules.privacy)
         self.incarnations = dict(start.incarnations)
         self.history: list[SchemaVersion] = []
         self.problems: list[Problem] = []
@@ -182,7 +185,7 @@ class TableTracker:
         known = self.find(schema.database, schema.table)
         if known is not None:
             return known
-        schema = self.catalog.register(require_known_types(schema))
+        schema = self.protect(self.catalog.register(require_known_types(schema)))
         # The id must not depend on what arrived first, and the ts of discovery does.
         start = point_before(place)
         known = self.create(schema, start, birth=0, is_older=True)

@@ -163,7 +163,18 @@ def _find_delta_type(column: Column, layout: Layout) -> str:
         raise InvalidValue(problem.reason, column=column.name) from None
 
 
+_REPLACED = {
+    "null": "its values are left out",
+    "hash": "keyed hash of it",
+    "mask": "masked but for the last four characters",
+}
+
+
 def _make_comment(column: Column) -> str:
+    if column.rule is not None and column.upstream is not None:
+        type = format_mysql_type(column.upstream.type)
+        text = f"{type}; {_REPLACED.get(column.rule, column.rule)}"
+        return f"{text}: {column.comment}" if column.comment else text
     text = format_mysql_type(column.type)
     if not column.nullable:
         text += " NOT NULL"

@@ -19,6 +19,7 @@ from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverte
 # "definition"  a table whose definition could not be read upstream, or contradicts the stream
 # "changes"     changes that could not be updated; their table was
 # "layout"      a table that is not laid out as its owner declared
+# "privacy"     columns that are left out because no list of `[changefeed.privacy]` names them
 # "catalog"     a catalog, or an entry of one, that is not as the lake is
 # "iceberg"     a table that is not published as an Iceberg table, or is not up to date there
 # "corrupted"   a row that TiCDC itself marked as corrupted; it is applied all the same
@@ -33,6 +34,7 @@ Kind = Literal[
     "checksum",
     "definition",
     "layout",
+    "privacy",
     "catalog",
     "iceberg",
     "corrupted",
@@ -105,6 +107,10 @@ def explain_key_only(upstream: str | None) -> str:
     return f"{KEY_ONLY}; {upstream or _FETCH}"
 
 
+# Kinds of problems that concern no row of a table as TiDB has it.
+_ABOUT_OTHERS = ("corrupted", "definition", "layout", "privacy", "catalog", "iceberg")
+
+
 class Problem(Struct, frozen=True):
     """Something an operator should know about."""
 
@@ -118,7 +124,7 @@ class Problem(Struct, frozen=True):
     @property
     def data_may_differ(self) -> bool:
         """Whether a table may differ from TiDB's because of this problem."""
-        return self.kind not in ("corrupted", "definition", "layout", "catalog", "iceberg")
+        return self.kind not in _ABOUT_OTHERS
 
     def describe(self) -> str:
         """Describe the problem on one line: kind, table, commit ts, position and reason."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.changefeed.privacy import Privacy
 from ticdc_assets.events import TableSchema
 from ticdc_assets.protocols.registry import Redecode, get_traits
 from ticdc_assets.schema.catalog import SchemaCatalog
@@ -30,6 +31,8 @@ class StreamRules(Struct, frozen=True, kw_only=True):
     force_replicate: bool = False
     # What DDLs take from their sessions and databases.
     context: DdlContext = DdlContext()
+    # What becomes of columns before they are stored.
+    privacy: Privacy | None = None
 
     def make_catalog(self) -> SchemaCatalog:
         """Return an empty catalog that follows these rules."""
@@ -67,4 +70,5 @@ def make_rules(feed: Changefeed) -> StreamRules:
         has_member_names=traits.has_member_names,
         force_replicate=feed.force_replicate,
         context=DdlContext(feed.ddl_time_zone, feed.default_collation),
+        privacy=feed.privacy,
     )

@@ -23,10 +23,18 @@ _UNFINISHED = (
     "it differs at this ts, at which TiDB is in the middle of a DDL of it, and readers see a part"
     " of that before its commit ts: verify it again after the next window: {}"
 )
+_KEY_HIDDEN = (
+    "its key has columns of which the lake keeps only hashes ([changefeed.privacy]), and the"
+    " database cannot find rows by these: {}"
+)
 
 
 class NotComparable(TicdcError):
     """The tables of the two sides cannot be compared row by row."""
+
+
+class KeyHidden(TicdcError):
+    """The lake has only hashes of the key, by which the rows of both sides are found."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +48,19 @@ class Match:
 def match_columns(schema: TableSchema, upstream: UpstreamSnapshot) -> Match:
     """Match columns by name; raise `NotComparable` if one side has others, or other types."""
     theirs = _read_columns(schema, upstream)
-    columns = list_stored_columns(schema)
+    private = {fold_name(c.name): c.name for c in schema.columns if c.rule is not None}
+    _require_key(schema)
+    theirs = {name: column for name, column in theirs.items() if name not in private}
+    columns = [c for c in list_stored_columns(schema) if c.rule is None]
     ours = {fold_name(column.name) for column in columns}
     if missing := [name for name, _ in theirs.values() if fold_name(name) not in ours]:
         raise NotComparable(f"the lake lacks columns that upstream has: {', '.join(missing)}")
     if extra := [column.name for column in columns if fold_name(column.name) not in theirs]:
         raise NotComparable(f"upstream lacks columns that the lake has: {', '.join(extra)}")
-    compared, left_out = [], []
-    for column, delta in zip(columns, list_delta_columns(schema), strict=True):
+    compared, left_out = [], [*private.values()]
+    deltas = {delta.column: delta for delta in list_delta_columns(schema)}
+    for column in columns:
+        delta = deltas[column.name]
         name, type = theirs[fold_name(column.name)]
         kind, lake_kind = describe(type).kind, describe(column.type).kind
         if kind != lake_kind and not (kind in _TEXTS and lake_kind in _TEXTS):
@@ -64,6 +77,13 @@ def match_columns(schema: TableSchema, upstream: UpstreamSnapshot) -> Match:
     lead = key[0] if key and key[0].kind == "integer" else None
     found = Comparison(schema.database, schema.table, tuple(compared), key, lead)
     return Match(found, tuple(left_out))
+
+
+def _require_key(schema: TableSchema) -> None:
+    columns = (schema.column(name) for name in schema.key)
+    hidden = [column.name for column in columns if column is not None and column.rule is not None]
+    if hidden:
+        raise KeyHidden(_KEY_HIDDEN.format(", ".join(hidden)))
 
 
 def explain_unfinished(schema: TableSchema, upstream: UpstreamSnapshot) -> str | None:

@@ -36,7 +36,7 @@ from ticdc_assets.upstream.snapshot import (
     UpstreamSnapshot,
 )
 from ticdc_assets.verify.canonical import ComparedColumn
-from ticdc_assets.verify.columns import NotComparable, explain_unfinished, match_columns
+from ticdc_assets.verify.columns import KeyHidden, NotComparable, explain_unfinished, match_columns
 from ticdc_assets.verify.narrowing import DifferentRow, compare_entries
 from ticdc_assets.verify.rows import describe_differences
 from ticdc_assets.verify.side import Side, Span
@@ -195,6 +195,8 @@ class _Run:
                 found = replace(blank, reason=f"it is {table.status} and was never applied")
             else:
                 found = self._verify(table, blank, upstream)
+        except KeyHidden as error:
+            found = replace(blank, reason=str(error))
         except NotComparable as error:
             found = replace(blank, verdict="differs", reason=str(error))
         except TableUnreadable as error:

@@ -33,10 +33,17 @@ from ticdc_assets.lake.events.event_rows import (
     to_arrow,
 )
 from ticdc_assets.lake.events.large_rows import MOST_ROWS, LargeRows, lacks_row
+from ticdc_assets.lake.events.private_rows import (
+    make_private_values,
+    protect_arrivals,
+    protect_csv,
+)
+from ticdc_assets.lake.raw.encryption import make_decryption
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.protocols.registry import get_ordering, make_file_decoder, make_topic_decoder
+from ticdc_assets.stream.private_values import PrivateValues
 from ticdc_assets.stream.reading import decode_record, decode_safely
 from ticdc_assets.upstream.snapshot import OpenUpstream
 
@@ -81,7 +88,11 @@ class _EventBuffer:
     tables may lack rows.  Rows that the stream holds only the key of are fetched by `large_rows`.
     """
 
-    def __init__(self, large_rows: LargeRows | None = None) -> None:
+    def __init__(
+        self, values: PrivateValues | None = None, large_rows: LargeRows | None = None
+    ) -> None:
+        """`values`: what becomes of values before they are stored; None if all are kept."""
+        self.values = values
         self._large_rows = large_rows
         self._lacking = 0
         self._arrivals: list[Arrival] = []
@@ -122,6 +133,8 @@ class _EventBuffer:
         arrivals, self._arrivals, self._images = self._arrivals, [], 0
         if self._large_rows is not None and self._lacking:
             arrivals, self._lacking = self._large_rows.complete(arrivals), 0
+        if self.values is not None:
+            arrivals = protect_arrivals(arrivals, self.values)
         if arrivals:
             yield from to_arrow(arrivals)
 
@@ -162,13 +175,14 @@ def make_record_worker(
 
     def run(batches: Iterable[pa.RecordBatch]) -> Batches:
         if open_upstream is None:
-            yield from decode(batches, _EventBuffer())
+            yield from decode(batches, _EventBuffer(make_private_values(feed)))
             return
         with ExitStack() as connections:
             large_rows = LargeRows(feed, open_upstream, connections)
-            yield from decode(batches, _EventBuffer(large_rows))
+            yield from decode(batches, _EventBuffer(make_private_values(feed), large_rows))
 
     def decode(batches: Iterable[pa.RecordBatch], buffer: _EventBuffer) -> Batches:
+        decrypt = make_decryption(feed)
         decoder = make_topic_decoder(feed, open_payloads() if open_payloads is not None else None)
         for batch in batches:
             moments = batch.column("timestamp").cast(pa.int64())
@@ -182,6 +196,7 @@ def make_record_worker(
                     events = (_make_quarantined(problem, FilePosition(path, line)),)
                 else:
                     ms = None if us is None else us // 1000
+                    key, value = decrypt(key), decrypt(value)
                     message = Message(topic, partition, offset, key, value, ms)
                     events = decode_record(decoder.decode, message)
                 for event in events:
@@ -204,7 +219,7 @@ def make_file_worker(feed: Changefeed, open_folder: Callable[[], FolderReader]) 
 
     def run(batches: Iterable[pa.RecordBatch]) -> Batches:
         folder = open_folder()
-        buffer = _EventBuffer()
+        buffer = _EventBuffer(make_private_values(feed))
         for batch in batches:
             for row in batch.to_pylist():
                 content: bytes | None = None
@@ -261,7 +276,10 @@ def _decode_file(
             ordering = next((e.ordering for e in events if isinstance(e, RowChange)), ordering)
     for item in decode_safely(decode, file, position):
         if isinstance(item, pa.RecordBatch):
-            yield _make_csv_rows(row, item, ordering, columns)
+            names = columns
+            if buffer.values is not None:
+                item, names = protect_csv(item, columns, buffer.values)
+            yield _make_csv_rows(row, item, ordering, names)
         elif buffer.add(Arrival(row["batch"], row["seq"], _get_index(item), item)):
             yield from buffer.flush()
 

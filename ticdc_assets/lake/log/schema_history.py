@@ -24,6 +24,7 @@ from ticdc_assets.store.contracts import SCHEMA_HISTORY, TABLES
 from ticdc_assets.store.lake import LakeSession, find_folder
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.writer import LakeWriter
+from ticdc_assets.stream.privacy import restore_schema
 from ticdc_assets.stream.schema_versions import complete_schema_versions
 
 _FIELDS = (
@@ -57,7 +58,8 @@ class SchemasFor:
         past = {want for want in wanted if want not in schemas}
         if past:
             schemas |= self._past(past, known)
-        return {want: schemas[want] for want in wanted if want in schemas}
+        # Files have the columns as they are upstream.
+        return {want: restore_schema(schemas[want]) for want in wanted if want in schemas}
 
     def _pending(self) -> list[SchemaChange | Bootstrap]:
         """Read the DDLs and bootstraps that are not part of the last snapshot."""
@@ -153,7 +155,7 @@ def _column(column: Column) -> dict[str, Any]:
         "delta_type": delta,
         "nullable": column.nullable,
         "default": column.default,
-        "generated": column.generated,
+        "generated": (column.upstream or column).generated,
         "comment": column.comment,
     }
     return {name: replace_surrogates(text) for name, text in texts.items()}

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import LostRecords
 from ticdc_assets.events import FilePosition, Quarantined
+from ticdc_assets.lake.raw.encryption import Convert, make_encryption
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.store.arrow import arrow_schema, make_array
 from ticdc_assets.store.contracts import RAW_RECORDS
@@ -134,7 +135,7 @@ def ingest_records(
 
     def commit(chunk: Sequence[Message | Quarantined]) -> bool:
         nonlocal batch, seq, committed
-        rows = _table(chunk, batch + 1, seq + 1)
+        rows = _table(chunk, batch + 1, seq + 1, make_encryption(lake.feed))
         offsets, topics = known.state(), dict(known.topic_ids)
         last = seq + len(chunk)
         metadata = {"seq": last, "offsets": offsets, "topics": topics, "unread": known.unread()}
@@ -203,7 +204,9 @@ def _chunks(
         yield chunk, most - left - _BESIDE * len(chunk)
 
 
-def _table(chunk: Sequence[Message | Quarantined], batch: int, seq: int) -> pa.Table:
+def _table(
+    chunk: Sequence[Message | Quarantined], batch: int, seq: int, encrypt: Convert
+) -> pa.Table:
     """Make the rows of a batch, column by column."""
     are_records = {type(item) for item in chunk} <= {Message}
     records: Sequence[Any] = chunk
@@ -214,9 +217,11 @@ def _table(chunk: Sequence[Message | Quarantined], batch: int, seq: int) -> pa.T
     }
     columns["seq"] = range(seq, seq + len(chunk))
     columns["timestamp"] = [*map(_read_moment, columns["timestamp"])]
+    for name in ("key", "value"):
+        columns[name] = [*map(encrypt, columns[name])]
     if any(columns["headers"]):
         columns["headers"] = [
-            [{"key": key, "value": value} for key, value in headers] or None
+            [{"key": key, "value": encrypt(value)} for key, value in headers] or None
             for headers in columns["headers"]
         ]
     else:
