@@ -80,9 +80,8 @@ class PrivateFeed:
 
     def advance(self) -> AdvanceResult:
         self._sent.append(watermark(self.ts + 9))
-        return advance(self.lake, self.source)
+        return advance(self.lake, self.source())
 
-    @property
     def source(self) -> RecordSource:
         return RecordSource(lambda _: placed(self._sent))
 
@@ -262,7 +261,7 @@ def test_events_that_are_decoded_again_follow_the_rules_of_now(
     feed.declare({**entry, "keep": ["id", "note"], "mask": ["email"], "null": ["phone"]})
     feed.put(2, email="bob@example.com", note="n")
     applied = read_last_snapshot(feed.lake)
-    ids, _ = decode_again(feed.lake, feed.source, applied, set(applied.state.incarnations))
+    ids, _ = decode_again(feed.lake, feed.source(), applied, set(applied.state.incarnations))
     request = ReplayRequest(ids, 0)
     replay_tables(feed.lake, applied, request, lambda *_: None, decoded_again=True)
     row = {"id": "1", "email": write_mask(EMAIL), "phone": None, "note": NOTE}

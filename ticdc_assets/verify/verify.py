@@ -146,14 +146,12 @@ class _Run:
         found_before = self.results.read_run(self._progress.run)
         yield from found_before
         done = {found.incarnation for found in found_before}
-        tables = [self._snapshot.state.incarnations[id] for id in self._progress.tables]
+        left = [id for id in self._progress.tables if id not in done]
+        tables = [self._snapshot.state.incarnations[id] for id in left]
         # Tables of one ts share their connections.
         moments = sorted({_choose_ts(table, self._snapshot) for table in tables}, reverse=True)
         for ts in moments:
             chosen = [table for table in tables if _choose_ts(table, self._snapshot) == ts]
-            chosen = [table for table in chosen if table.id not in done]
-            if not chosen:
-                continue
             for found in self._verify_at(ts, chosen):
                 self.results.add(found)
                 self._known.pop(found.incarnation, None)
