@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 from zoneinfo import ZoneInfo, available_timezones
 
+from ticdc_assets.changefeed.archive import TableArchive, read_archives
 from ticdc_assets.changefeed.catalog import CatalogSettings, read_catalogs
 from ticdc_assets.changefeed.client_settings import ClientSettings, read_client_settings
 from ticdc_assets.changefeed.layout import TableLayout, read_layouts
@@ -45,6 +46,7 @@ _NAMES = (
     "changes",
     "iceberg",
     "layout",
+    "archive",
     "start",
     "max-records",
     "max-bytes",
@@ -87,6 +89,7 @@ class OwnSettings(TypedDict):
     changes: tuple[str, ...]
     iceberg: tuple[str, ...]
     layouts: tuple[TableLayout, ...]
+    archives: tuple[TableArchive, ...]
     # The changefeed's own.
     start_ts: int | None
     upstream: Upstream | None
@@ -155,6 +158,7 @@ class ChangefeedEntry:
             changes=self._patterns("changes"),
             iceberg=self._patterns("iceberg"),
             layouts=self._layouts(),
+            archives=self._archives(),
             start_ts=self._limit("start-ts", 1) if "start-ts" in self._content else None,
             upstream=self._upstream(),
             catalogs=self._catalogs(),
@@ -281,6 +285,12 @@ class ChangefeedEntry:
             return read_layouts(self._content.get("layout", []))
         except ValueError as error:
             raise self.error(str(error), "layout") from None
+
+    def _archives(self) -> tuple[TableArchive, ...]:
+        try:
+            return read_archives(self._content.get("archive", []))
+        except ValueError as error:
+            raise self.error(str(error), "archive") from None
 
     def error(self, reason: str, name: str) -> ConfigError:
         return ConfigError(reason, file=self._file, setting=self._place + name)

@@ -21,7 +21,16 @@ from ticdc_assets.plan.state import (
     mark_partial,
     stop_table,
 )
-from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, SchemaVersion, TableStep, TableWork
+from ticdc_assets.plan.steps import (
+    Alter,
+    ApplyRows,
+    Exchange,
+    SchemaVersion,
+    TableStep,
+    TableWork,
+    is_repartitioned,
+    may_keep_rows,
+)
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.effect import ColumnChange
 from ticdc_assets.schema.types.mysql_type import require_known_types
@@ -232,7 +241,9 @@ class TableTracker:
     # Steps
 
     def add_step(self, id: str, step: TableStep) -> None:
-        """Add a step to a table's work."""
+        """Add a step to a table's work; from one on that may keep deleted rows, it is archived."""
+        if may_keep_rows(step):
+            self.change(id, layout=replace(self.incarnations[id].layout, archived=True))
         if id not in self._schemas_before:
             self._schemas_before[id] = self.start.incarnations[id].schema
         self._steps.setdefault(id, []).append(step)
@@ -246,7 +257,7 @@ class TableTracker:
             renamed = table.schema.with_name(schema.database, schema.table)
             self.incarnations[id] = replace(table, schema=renamed)
             return
-        repartitions = _partitioning_rule(schema) != _partitioning_rule(table.schema)
+        repartitions = is_repartitioned(table.schema, schema)
         if steps or repartitions or schema != table.schema:
             self.add_step(id, Alter(schema, tuple(steps), ts, sql, repartitions))
         misplaced = table.rows_in_wrong_partitions and not repartitions
@@ -339,9 +350,3 @@ class TableTracker:
                 ends=not id or id in ended,
             )
             self.history.append(version)
-
-
-def _partitioning_rule(schema: TableSchema) -> tuple[object, ...]:
-    """Return how rows choose their partitions, whichever partitions there are."""
-    by = schema.partitioning
-    return () if by is None else (by.kind, by.expression, by.columns)
