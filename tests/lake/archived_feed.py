@@ -1,4 +1,4 @@
-"""A changefeed whose tables are archived: random changes, DDL, kills; and what the lake has then."""
+"""A changefeed of an archived table: random changes, DDL, kills, and what the lake has then."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Archived tables keep what was deleted, whatever becomes of runs, and however tables are written."""
+"""Archived tables keep what was deleted, whatever becomes of runs and in whatever way."""
 
 from pathlib import Path
 from random import Random
@@ -157,6 +157,10 @@ def test_a_table_is_archived_from_the_next_run_on(tmp_path: Path) -> None:
     feed.declare(ALL)
     feed.rebuild()
     assert read(feed) == [(1, "v1", True), (2, "v2", True), (3, "v3", True)]
+    feed.declare()
+    feed.rebuild()
+    columns = DeltaTable(feed.lake.path("current/d.t")).schema().fields
+    assert [field.name for field in columns] == ["id", "v", "_commit_ts"]
 
 
 def test_a_column_of_the_same_name_pauses_the_table(tmp_path: Path) -> None:

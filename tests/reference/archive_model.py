@@ -81,7 +81,7 @@ def alter(row: ModelRow, steps: Sequence[ColumnChange], ts: int) -> ModelRow:
 
 
 class ArchiveModel(Model):
-    """The model; a transaction is looked at before and after it is applied."""
+    """The model; it compares a table before and after each transaction."""
 
     tables: ArchivedTables
 

@@ -302,10 +302,9 @@ def columns_metadata(
 
     `has_inexact` says that it has the map of values that their columns cannot hold.
     """
-    layouts = () if feed is None else feed.layouts
+    layouts, archives = ((), ()) if feed is None else (feed.layouts, feed.archives)
     if schema is None or (columns := _columns(schema, layouts)) is None:
         return {}
-    archives = () if feed is None else feed.archives
     is_archived = bool(find_kept_deletes(archives, schema.database, schema.table))
     by_name = {column.name: column for column in schema.columns}
     key = set(schema.key)
@@ -320,10 +319,8 @@ def columns_metadata(
         )
         for column in columns
     ]
-    table_columns += [
-        dg.TableColumn(column.name, column.type, column.comment)
-        for column in list_own_columns(Layout(archived=is_archived))
-    ]
+    own = list_own_columns(Layout(archived=is_archived))
+    table_columns += [dg.TableColumn(c.name, c.type, c.comment) for c in own]
     if has_inexact:
         table_columns.append(dg.TableColumn(INEXACT, "map<string,string>", INEXACT_COMMENT))
     return {"dagster/column_schema": dg.TableSchema(table_columns)}

@@ -74,8 +74,7 @@ class TableTracker:
         }
 
     def _make_work(self, id: str) -> TableWork:
-        known = self.start.incarnations.get(id)
-        # Loads know of no other layout.
+        known = self.start.incarnations.get(id)  # Loads know of no other layout.
         layouts = PLAIN if known is None else known.layout, self.incarnations[id].layout
         steps = tuple(self._steps[id])
         return TableWork(id, self._schemas_before[id], known is None, steps, *layouts)
@@ -128,9 +127,8 @@ class TableTracker:
     def may_have_rows(self, id: str) -> bool:
         """Whether a table may have rows after the steps so far."""
         has_rows = id in self.start.incarnations or self.incarnations[id].is_loaded
-        return has_rows or any(
-            isinstance(step, ApplyRows | Exchange) for step in self._steps.get(id, ())
-        )
+        steps = self._steps.get(id, ())
+        return has_rows or any(isinstance(step, ApplyRows | Exchange) for step in steps)
 
     def count_steps(self, id: str) -> int:
         """Return how many steps a table has so far."""

@@ -51,6 +51,17 @@ def read_version(lake: LakeSession, table: Incarnation, version: int) -> DataFra
     return stored.select(*columns)
 
 
+def read_there(
+    lake: LakeSession, table: Incarnation, version: int, count: int
+) -> tuple[DataFrame, int]:
+    """Read the rows of a version that are there upstream, and count them; `count` is of all."""
+    rows = read_version(lake, table, version)
+    if not table.layout.archived:
+        return rows, count
+    there = leave_out_kept(rows)
+    return there, there.count()
+
+
 def leave_out_kept(rows: DataFrame) -> DataFrame:
     """Leave out the rows of an archived table that were deleted."""
     return rows.where(F.col(DELETED_TS).isNull())
