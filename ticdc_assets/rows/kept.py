@@ -80,7 +80,7 @@ def keep_deleted(
         kept = leave_out_returned(kept, operations.keys.take(put), key)
     if not keeps:
         return kept
-    found = _find_deletes(operations, changes)
+    found = _find_deletes(operations)
     # Of these, the segment has the row itself.
     of_put = found.put >= 0
     places = operations.place.take(pa.array(found.put[of_put]))
@@ -100,7 +100,7 @@ class _Deletes(NamedTuple):
     put: np.ndarray
 
 
-def _find_deletes(operations: Operations, changes: Changes) -> _Deletes:
+def _find_deletes(operations: Operations) -> _Deletes:
     """Find for each key the first removal behind the last put."""
     rank, numbers, last_put = rank_last_puts(operations)
     is_put = operations.put.to_numpy(zero_copy_only=False)
@@ -112,9 +112,8 @@ def _find_deletes(operations: Operations, changes: Changes) -> _Deletes:
     removal = by_rank[first_removal[keys]]
     puts = last_put[keys]
     put = np.where(puts >= 0, by_rank[np.maximum(puts, 0)], -1)
-    # An update of which the stream has the key alone leaves a row upstream.
-    of_key_only = changes.has_key_only.take(operations.place).to_numpy(zero_copy_only=False)
-    deletes = ~of_key_only[removal]
+    # A new row of which the stream has the key alone is there upstream.
+    deletes = ~operations.of_new_row.to_numpy(zero_copy_only=False)[removal]
     return _Deletes(removal[deletes], put[deletes])
 
 

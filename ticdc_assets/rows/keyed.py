@@ -43,6 +43,8 @@ class Operations(NamedTuple):
     keys: Rows
     # How late it comes in the order.
     rank: pa.Array
+    # Whether it is of the new row of its change, be that whole or the key alone.
+    of_new_row: pa.Array
 
 
 class KeyedChanges(NamedTuple):
@@ -76,7 +78,8 @@ def list_operations(changes: Changes, key: Key, part: Part | None = None) -> Ope
     identities = identify([old.take(removals), new.take(puts)], key)
     keys = concat_rows([old.take(removals), new.take(puts)])
     rank = rank_operations(changes.events, place, put)
-    return Operations(place, put, decides, concat_identities(identities), keys, rank)
+    of_new_row = pa.array([False] * len(removals) + [True] * len(puts), pa.bool_())
+    return Operations(place, put, decides, concat_identities(identities), keys, rank, of_new_row)
 
 
 def rank_operations(events: pa.Table, place: pa.Array, put: pa.Array) -> pa.Array:
