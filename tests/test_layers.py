@@ -27,6 +27,7 @@ ARROWS: dict[str, set[str]] = {
     "component": {"graph", "translation"},
     "translation": {"naming"},
     "graph": {"assets", "sensors"},
+    "pipes": {"assets"},
     "sensors": {"assets"},
     "assets": {"checks", "run"},
     "run": {"resources"},
@@ -65,7 +66,7 @@ ARROWS: dict[str, set[str]] = {
 ENGINES = {"pyspark", "delta", "dagster", "dagster_pyspark", "dagster_aws", "pandas"}
 # The Dagster shell, the loader of assets outside of it, and resources, some of which are Dagster's.
 WITH_DAGSTER = {
-    *("definitions", "component", "translation", "graph", "sensors", "assets", "checks"),
+    *("definitions", "component", "translation", "graph", "pipes", "sensors", "assets", "checks"),
     "naming",
     *("dagster_io", "resources"),
 }
@@ -75,7 +76,8 @@ WITH_SPARK = {
 }
 # Checks use pandera, which imports pandas; `reading` returns frames of it.
 WITH_PANDAS = {
-    *("definitions", "component", "graph", "sensors", "assets", "checks", "reading", "dagster_io"),
+    *("definitions", "component", "graph", "pipes", "sensors", "assets", "checks"),
+    *("reading", "dagster_io"),
 }
 # Modules that may import Spark themselves: the lake, its checks, the session's resources, and what
 # returns a frame of a caller's session.

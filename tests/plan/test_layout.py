@@ -40,14 +40,14 @@ def plan(start: State, layouts: tuple[TableLayout, ...] | None, *loads: Load) ->
 
 def test_only_tables_whose_files_change_get_work() -> None:
     start = make_state(make_table("a", COUNT), make_table("b"))
-    assert needs_layouts(start, BIGINTS)
+    assert needs_layouts(start, BIGINTS, StreamRules())
     made = plan(start, BIGINTS)
     assert list(made.work) == ["a"]
     assert made.work["a"].is_laid_out_anew
     assert made.work["a"].steps == ()
     assert {t.layout for t in made.state.incarnations.values()} == {Layout(bigints=True)}
     # Then all is as it should be; whoever only looks leaves it so.
-    assert not needs_layouts(made.state, BIGINTS)
+    assert not needs_layouts(made.state, BIGINTS, StreamRules())
     assert plan(made.state, BIGINTS).work == {}
     assert plan(made.state, None).work == {}
     assert list(plan(made.state, ()).work) == ["a"]
@@ -78,13 +78,13 @@ def test_a_load_is_written_again() -> None:
 def test_a_table_that_has_stopped_keeps_its_layout_until_it_goes_on() -> None:
     table = make_table("a", COUNT)
     stopped = make_state(stop_table(table, "paused", "x", (5, 2)))
-    assert not needs_layouts(stopped, BIGINTS)
+    assert not needs_layouts(stopped, BIGINTS, StreamRules())
     assert plan(stopped, BIGINTS).work == {}
     # One that cannot be laid out so is as it was, and does not try again by itself.
     start = make_state(table)
     failed = record_outcomes(start, plan(start, BIGINTS), {"a": "too large"}, ())
     assert failed.state.incarnations["a"].layout == Layout()
-    assert not needs_layouts(failed.state, BIGINTS)
+    assert not needs_layouts(failed.state, BIGINTS, StreamRules())
 
 
 def test_a_column_that_is_not_there_is_reported_once() -> None:

@@ -17,6 +17,7 @@ from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.rows.alteration import alter_rows
 from ticdc_assets.rows.columns import list_stored_columns
 from ticdc_assets.rows.identity import are_among, identify
+from ticdc_assets.rows.kept import split_kept
 from ticdc_assets.rows.merging import PUT, Concerned, can_be_merged, list_merge, needs_rows
 from ticdc_assets.rows.parts import Part, can_be_split, list_identifying
 from ticdc_assets.rows.spreading import spread_events
@@ -53,9 +54,21 @@ class StoredTable:
     def rows(self) -> Rows:
         return read_table(self.stored, self.schema)
 
+    @property
+    def kept(self) -> list[tuple[ModelRow, int]]:
+        """The rows that were deleted and are kept, each with the ts of its delete."""
+        kept = split_kept(self.rows).kept
+        if kept is None:
+            return []
+        assert kept.deleted_ts is not None
+        assert kept.deleted_ts == kept.commit_ts
+        return list(zip(self._show(kept), kept.deleted_ts.to_pylist(), strict=True))
+
     def __iter__(self) -> Iterator[ModelRow]:
+        return self._show(split_kept(self.rows).there)
+
+    def _show(self, rows: Rows) -> Iterator[ModelRow]:
         columns = list_stored_columns(self.schema)
-        rows = self.rows
         values = [read_stored(rows.columns[c.name], c.type) for c in columns]
         for row in zip(*values, strict=True):
             yield dict(zip((c.name for c in columns), row, strict=True))
@@ -118,7 +131,7 @@ class WorkInMemory:
             if result.stopped is not None:
                 self.failed[id] = result.stopped
                 continue
-            stored = write_table(result.rows, work.after)
+            stored = write_table(result.all_rows, work.after, work.layout)
             missing = self._start[id].incomplete if id in self._start else frozenset()
             self.finished[id] = StoredTable(
                 work.after,
@@ -186,6 +199,7 @@ def _join(parts: list[TableResult]) -> TableResult:
         return stopped[0]
     return TableResult(
         concat_rows([part.rows for part in parts]),
+        concat_rows(kept) if (kept := [p.kept for p in parts if p.kept is not None]) else None,
         segments=[count for part in parts for count in part.segments],
         quarantined=[table for part in parts for table in part.quarantined],
     )
@@ -211,8 +225,9 @@ def _do_by_merges(work: Mapping[str, TableWork], source: RowSource) -> dict[str,
         only = replace(source, read_rows=lambda id, found=concerned: found)
         result = results[id] = do_work({id: each}, only)[id]
         if result.stopped is None:
-            listed = list_merge(result, concerned, each.after)
-            result.rows = _merge(_alter(rows, each), listed, each.after)
+            listed = list_merge(result, concerned, each.after, each.layout)
+            merged_rows = _merge(_alter(rows, each), listed, each.after)
+            result.rows, result.kept = split_kept(merged_rows)
     return results
 
 
@@ -220,7 +235,8 @@ def _alter(rows: Rows, work: TableWork) -> Rows:
     schema = work.before
     for step in work.steps:
         if isinstance(step, Alter):
-            rows = alter_rows(rows, schema, step)
+            altered = alter_rows(rows, schema, step)
+            rows = replace(altered, deleted_ts=rows.deleted_ts)
         schema = step.schema
     return rows.rename_like(schema)
 

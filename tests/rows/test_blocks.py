@@ -12,7 +12,7 @@ from ticdc_assets.plan.steps import ApplyRows, TypedRowGroup
 from ticdc_assets.rows import blocks as tested
 from ticdc_assets.rows.blocks import read_blocks, read_deciding
 from ticdc_assets.rows.changes import Segment, join_segments
-from ticdc_assets.rows.keyed import reduce_changes
+from ticdc_assets.rows.keyed import list_operations, reduce_changes
 
 TABLE = TableSchema(
     "d",
@@ -52,7 +52,8 @@ def make_block(number: int, keys: int, random: Random) -> pa.Table:
 
 
 def describe(segment: Segment) -> tuple[object, ...]:
-    put, gone, applied = reduce_changes(segment.changes, ("id",))
+    operations = list_operations(segment.changes, ("id",))
+    put, gone, applied = reduce_changes(segment.changes, operations)
     rows = zip(*(put.columns[name].values.to_pylist() for name in ("id", "v")), strict=True)
     reasons = sorted(segment.quarantined["seq"].to_pylist())
     ids = sorted(gone.columns["id"].values.to_pylist())

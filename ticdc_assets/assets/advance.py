@@ -70,7 +70,7 @@ def feed_assets(names: FeedNames, lake: Lake, catalog: LakeCatalog) -> dg.Assets
     def _op(context: dg.AssetExecutionContext) -> DagsterEvents:
         spark, location = get_resources(context, names)
         with redacted_errors(), lost_server_errors():
-            run = _Run(context, names, location, spark)
+            run = FeedRun(context, names, location, spark)
             yield from run.execute(defined)
 
     return dg.AssetsDefinition(
@@ -126,7 +126,7 @@ def table_keys(names: FeedNames, catalog: LakeCatalog) -> dict[str, dg.AssetKey]
     }
 
 
-class _Run:
+class FeedRun:
     """One run over a changefeed, by what was selected for it."""
 
     def __init__(

@@ -168,6 +168,14 @@ def _note_first_failure(
     return failure.with_metadata({**failure.metadata, FIRST_FAILED: first or this_run})
 
 
+def read_last_evaluations(
+    instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey]
+) -> list[dg.AssetCheckEvaluation]:
+    """Return the last completed evaluations of checks that have one."""
+    found = (_read_last_evaluation(instance, check) for check in checks)
+    return [evaluation for evaluation in found if evaluation is not None]
+
+
 def _read_last_evaluation(
     instance: dg.DagsterInstance, check: dg.AssetCheckKey
 ) -> dg.AssetCheckEvaluation | None:

@@ -173,7 +173,7 @@ def current_metadata(report: RunReport, change: TableChange, preview: Preview | 
         **table_metadata(table.name, report.lake.address(table.database, table.table)),
         **columns_metadata(
             table.schema,
-            report.feed.layouts,
+            report.feed,
             has_inexact=preview is not None and INEXACT in preview.columns,
         ),
     }

@@ -8,6 +8,7 @@ import dagster as dg
 from ticdc_assets import naming
 from ticdc_assets.assets.markdown import code
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.changefeed.archive import find_kept_deletes
 from ticdc_assets.changefeed.freshness import find_freshness
 from ticdc_assets.changefeed.layout import TableLayout
 from ticdc_assets.changefeed.table_pattern import match_table
@@ -17,14 +18,15 @@ from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
 from ticdc_assets.naming import FeedNames, layer_asset_key, table_asset_key
-from ticdc_assets.plan.layout import choose_layout
+from ticdc_assets.plan.layout import Layout, choose_layout
 from ticdc_assets.resources.dagster_settings import read_owners
 from ticdc_assets.rows.columns import (
-    COMMIT_TS,
+    DELETED_TS,
     INEXACT,
     INEXACT_COMMENT,
     DeltaColumn,
     list_delta_columns,
+    list_own_columns,
 )
 from ticdc_assets.safe_text import escape_markdown
 from ticdc_assets.store.lake import Lake
@@ -225,6 +227,8 @@ def _current_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpe
     description = (
         f"The rows that `SELECT *` on TiDB returns for {code(table.name)} at the resolved ts."
     )
+    if find_kept_deletes(feed.archives, table.database, table.table):
+        description += f" Rows with `{DELETED_TS}` were deleted there, and are kept."
     if table.status in ("paused", "waiting", "partial"):
         reason = escape_markdown(table.reason or "")
         description = f"**{table.status}**: {reason}\n\n{description}"
@@ -237,7 +241,7 @@ def _current_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpe
         owners=read_owners(),
         metadata={
             **table_metadata(table.name, lake.address(table.database, table.table)),
-            **columns_metadata(table.schema, feed.layouts),
+            **columns_metadata(table.schema, feed),
         },
     )
 
@@ -292,14 +296,16 @@ def _freshness(feed: Changefeed) -> dg.FreshnessPolicy:
 
 
 def columns_metadata(
-    schema: TableSchema | None, layouts: Sequence[TableLayout] = (), *, has_inexact: bool = False
+    schema: TableSchema | None, feed: Changefeed | None = None, *, has_inexact: bool = False
 ) -> dict[str, Any]:
     """Return the columns of a current table: Delta types, with MySQL types as descriptions.
 
     `has_inexact` says that it has the map of values that their columns cannot hold.
     """
+    layouts, archives = ((), ()) if feed is None else (feed.layouts, feed.archives)
     if schema is None or (columns := _columns(schema, layouts)) is None:
         return {}
+    is_archived = bool(find_kept_deletes(archives, schema.database, schema.table))
     by_name = {column.name: column for column in schema.columns}
     key = set(schema.key)
     table_columns = [
@@ -313,8 +319,8 @@ def columns_metadata(
         )
         for column in columns
     ]
-    description = "commit ts of the last change to this row"
-    table_columns.append(dg.TableColumn(COMMIT_TS, "bigint", description))
+    own = list_own_columns(Layout(archived=is_archived))
+    table_columns += [dg.TableColumn(c.name, c.type, c.comment) for c in own]
     if has_inexact:
         table_columns.append(dg.TableColumn(INEXACT, "map<string,string>", INEXACT_COMMENT))
     return {"dagster/column_schema": dg.TableSchema(table_columns)}

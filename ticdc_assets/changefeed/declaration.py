@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
+from ticdc_assets.changefeed.archive import TableArchive
 from ticdc_assets.changefeed.catalog import CatalogSettings
 from ticdc_assets.changefeed.client_settings import ClientSettings
 from ticdc_assets.changefeed.contradictions import DELETE_ONLY, LARGE, check_contradictions
@@ -122,6 +123,8 @@ class Changefeed:
     layouts: tuple[TableLayout, ...] = ()
     # What becomes of columns before they are stored.
     privacy: Privacy | None = None
+    # Which deletes of which tables are kept as rows.
+    archives: tuple[TableArchive, ...] = ()
     flush_interval: float = 5.0
     # The changefeed's own, where its owner declares it.
     start_ts: int | None = None

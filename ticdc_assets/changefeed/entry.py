@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 from zoneinfo import ZoneInfo, available_timezones
 
+from ticdc_assets.changefeed.archive import TableArchive, read_archives
 from ticdc_assets.changefeed.catalog import CatalogSettings, read_catalogs
 from ticdc_assets.changefeed.client_settings import ClientSettings, read_client_settings
 from ticdc_assets.changefeed.layout import TableLayout, read_layouts
@@ -47,6 +48,7 @@ _NAMES = (
     "iceberg",
     "layout",
     "privacy",
+    "archive",
     "start",
     "max-records",
     "max-bytes",
@@ -89,6 +91,7 @@ class OwnSettings(TypedDict):
     changes: tuple[str, ...]
     iceberg: tuple[str, ...]
     layouts: tuple[TableLayout, ...]
+    archives: tuple[TableArchive, ...]
     # The changefeed's own.
     start_ts: int | None
     upstream: Upstream | None
@@ -157,6 +160,7 @@ class ChangefeedEntry:
             changes=self._patterns("changes"),
             iceberg=self._patterns("iceberg"),
             layouts=self._layouts(),
+            archives=self._archives(),
             start_ts=self._limit("start-ts", 1) if "start-ts" in self._content else None,
             upstream=self._upstream(),
             catalogs=self._catalogs(),
@@ -297,6 +301,12 @@ class ChangefeedEntry:
         except ValueError as error:
             raise self.error(str(error), "privacy") from None
         return privacy
+
+    def _archives(self) -> tuple[TableArchive, ...]:
+        try:
+            return read_archives(self._content.get("archive", []))
+        except ValueError as error:
+            raise self.error(str(error), "archive") from None
 
     def error(self, reason: str, name: str) -> ConfigError:
         return ConfigError(reason, file=self._file, setting=self._place + name)

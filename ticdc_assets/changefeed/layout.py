@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from ticdc_assets.changefeed.sink_uri import list_choices, nearest
-from ticdc_assets.changefeed.table_pattern import match_table, parse_pattern
+from ticdc_assets.changefeed.table_pattern import match_table, read_patterns
 from ticdc_assets.safe_text import quote_given
 
 BigintUnsigned = Literal["decimal", "bigint"]
@@ -17,7 +17,6 @@ _BIGINTS = ("decimal", "bigint")
 _SETTINGS = ("bigint-unsigned", "not-null", "cluster-by")
 _NAMES = ("tables", *_SETTINGS)
 _FIELDS = ("bigint_unsigned", "not_null", "cluster_by")
-_NO_TABLES = 'tables must be a list of patterns such as ["shop.*", "!shop.tmp"]'
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +68,5 @@ def _read_layout(entry: Mapping[str, Any]) -> TableLayout:
     column = entry.get("cluster-by")
     if column is not None and (not isinstance(column, str) or not column):
         raise ValueError('cluster-by must be the name of one column, such as "created_at"')
-    patterns = _read_patterns(entry.get("tables", ["*.*"]))
+    patterns = read_patterns(entry.get("tables", ["*.*"]))
     return TableLayout(patterns, cast(BigintUnsigned | None, bigints), not_null, column)
-
-
-def _read_patterns(patterns: Any) -> tuple[str, ...]:
-    are_texts = isinstance(patterns, list) and all(isinstance(each, str) for each in patterns)
-    if not are_texts or not patterns:
-        raise ValueError(_NO_TABLES)
-    for pattern in patterns:
-        try:
-            parse_pattern(pattern)
-        except ValueError as error:
-            raise ValueError(f"tables: {error}") from None
-    return tuple(patterns)

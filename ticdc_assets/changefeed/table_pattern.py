@@ -8,6 +8,7 @@ patterns match, the last one decides.
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 _REGEX = re.compile(r"/((?:[^/\\]|\\.)+)/", re.DOTALL)
 _TOKEN = re.compile(
@@ -24,6 +25,7 @@ _TOKEN = re.compile(
 # TiCDC matches case only with case-sensitive = true; in one TiDB no two names differ in case alone,
 # so ignoring case is always right.
 _FLAGS = re.IGNORECASE | re.DOTALL
+_NO_TABLES = 'tables must be a list of patterns such as ["shop.*", "!shop.tmp"]'
 
 
 def match_table(patterns: Sequence[str], database: str, table: str) -> bool:
@@ -39,6 +41,19 @@ def find_pattern(patterns: Sequence[str], database: str, table: str) -> str | No
         if of_database.search(database) and of_table.search(table):
             return pattern
     return None
+
+
+def read_patterns(patterns: Any) -> tuple[str, ...]:
+    """Read the setting `tables` of an entry; raise `ValueError` if it is no list of patterns."""
+    are_texts = isinstance(patterns, list) and all(isinstance(each, str) for each in patterns)
+    if not are_texts or not patterns:
+        raise ValueError(_NO_TABLES)
+    for pattern in patterns:
+        try:
+            parse_pattern(pattern)
+        except ValueError as error:
+            raise ValueError(f"tables: {error}") from None
+    return tuple(patterns)
 
 
 @lru_cache(maxsize=1024)

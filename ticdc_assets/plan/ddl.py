@@ -9,7 +9,7 @@ from ticdc_assets.events import SchemaChange, TableSchema
 from ticdc_assets.plan.privacy import store_schema
 from ticdc_assets.plan.row_planner import RowPlanner
 from ticdc_assets.plan.state import Incarnation, StoppedStatus, UnknownTable, mark_partial
-from ticdc_assets.plan.steps import EmptyPartitions, Exchange
+from ticdc_assets.plan.steps import EmptyPartitions, Exchange, HandOver
 from ticdc_assets.plan.table_tracker import TableTracker
 from ticdc_assets.schema import effect as effects
 from ticdc_assets.schema.apply_ddl import apply_ddl
@@ -38,6 +38,7 @@ class DdlApplier:
         self._tables = tables
         self._rows = rows
         self._privacy = rules.privacy
+        self._rules = rules
 
     def apply(self, change: SchemaChange, ts: int) -> None:
         """Apply one DDL to names and schemas, and note what it does to rows."""
@@ -145,9 +146,33 @@ class DdlApplier:
         known = self._tables.find(schema.database, schema.table)
         self._tables.drop(table_key(schema.database, schema.table), ts)
         table = self._tables.create(schema, (ts, Phase.ROWS))
-        if known is not None and known.is_stopped and not effect.ends_pause:
+        if known is None:
+            return
+        kept = self._rules.list_kept_deletes(schema)
+        is_archived = bool(kept) or known.layout.archived
+        # Of a stopped table, nobody knows which rows are to be kept.
+        if known.is_stopped and (is_archived or not effect.ends_pause):
             status: StoppedStatus = "waiting" if known.status == "waiting" else "paused"
             self._tables.stop(table.id, status, known.reason or "", known)
+        elif is_archived:
+            self._hand_over(known, table, ts, keeps_deleted="truncate" in kept)
+
+    def _hand_over(
+        self, ended: Incarnation, begun: Incarnation, ts: int, *, keeps_deleted: bool
+    ) -> None:
+        """Let the table that begins have the kept rows of the one that ends."""
+        tables = self._tables
+        counts = {each.id: tables.count_steps(each.id) for each in (ended, begun)}
+        for table, other, receives in ((ended, begun, False), (begun, ended, True)):
+            step = HandOver(
+                tables.incarnations[table.id].schema,
+                receives,
+                other.id,
+                counts[other.id],
+                ts,
+                keeps_deleted,
+            )
+            tables.add_step(table.id, step)
 
     def _empty_partitions(self, effect: effects.PartitionsEmptied, ts: int, sql: str) -> None:
         table = self._tables.find_or_create(effect.schema, ts)
@@ -155,8 +180,15 @@ class DdlApplier:
             return
         if table.rows_in_wrong_partitions:
             raise TableCannotContinue(ROWS_IN_WRONG_PARTITIONS)
+        kept = self._rules.list_kept_deletes(effect.schema)
         step = EmptyPartitions(
-            effect.schema, effect.partitioning, effect.names, ts, sql, effect.context
+            effect.schema,
+            effect.partitioning,
+            effect.names,
+            ts,
+            sql,
+            effect.context,
+            keeps_deleted="drop-partition" in kept,
         )
         self._tables.add_step(table.id, step)
         self._tables.change(table.id, schema=effect.schema)

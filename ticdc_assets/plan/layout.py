@@ -32,6 +32,8 @@ class Layout(Struct, frozen=True, omit_defaults=True):
     cluster_by: str | None = None
     # Why that is not the declared one.
     fault: str | None = None
+    # The table has the columns of kept rows, and keeps them once it has them.
+    archived: bool = False
 
 
 PLAIN = Layout()
@@ -66,6 +68,8 @@ def exceeds_bigint(type: ColumnType) -> bool:
 def is_written_anew(schema: TableSchema, before: Layout, after: Layout) -> bool:
     """Whether the rows of a table with a schema have to be written again for another layout."""
     if after.cluster_by is not None and after.cluster_by != before.cluster_by:
+        return True
+    if after.archived and not before.archived:
         return True
     stored = (column for column in schema.columns if column.generated != "virtual")
     return before.bigints != after.bigints and any(exceeds_bigint(c.type) for c in stored)

@@ -87,18 +87,19 @@ def needs_window_at_start(start: State, ddls: Iterable[SchemaChange], ts: int) -
     )
 
 
-def needs_layouts(start: State, layouts: Collection[TableLayout]) -> bool:
+def needs_layouts(start: State, layouts: Collection[TableLayout], rules: StreamRules) -> bool:
     """Whether tables have other layouts than those that are declared for them."""
-    return any(True for _ in list_new_layouts(start.incarnations, layouts))
+    return any(True for _ in list_new_layouts(start.incarnations, layouts, rules))
 
 
 def list_new_layouts(
-    tables: Mapping[str, Incarnation], layouts: Collection[TableLayout]
+    tables: Mapping[str, Incarnation], layouts: Collection[TableLayout], rules: StreamRules
 ) -> Iterator[tuple[str, Layout]]:
     """Yield the layouts that tables which are up to date do not have yet."""
     for id, table in tables.items():
         if not table.is_stopped and table.status != "dropped":
-            layout = choose_layout(layouts, table.schema)
+            is_archived = table.layout.archived or bool(rules.list_kept_deletes(table.schema))
+            layout = replace(choose_layout(layouts, table.schema), archived=is_archived)
             if layout != table.layout:
                 yield id, layout
 
@@ -136,6 +137,7 @@ class _Planner:
         self._tables = tables
         self._rows = rows
         self._privacy = rules.privacy
+        self._rules = rules
         self._ddls = DdlApplier(tables, rows, rules)
         self._applied_ddls: list[DdlName] = []
         if window.ts == self._start.ts:
@@ -254,7 +256,7 @@ class _Planner:
     def _lay_out(self, layouts: Collection[TableLayout]) -> None:
         """Give every table that is up to date the layout that is declared for it."""
         tables = self._tables
-        for id, layout in [*list_new_layouts(tables.incarnations, layouts)]:
+        for id, layout in [*list_new_layouts(tables.incarnations, layouts, self._rules)]:
             table = tables.incarnations[id]
             tables.set_layout(id, layout)
             if layout.fault is not None and layout.fault != table.layout.fault:

@@ -18,7 +18,7 @@ from ticdc_assets.plan.load import Load
 from ticdc_assets.plan.plan import Plan
 from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.plan.state import DdlName, Incarnation, State
-from ticdc_assets.plan.steps import ApplyRows, Exchange
+from ticdc_assets.plan.steps import ApplyRows, list_partners
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.stream.ordering import OrderKey, Phase
 
@@ -185,10 +185,7 @@ def _with_exchange_partners(plan: Plan, ids: Iterable[str]) -> set[str]:
     chosen = set(ids)
     while True:
         partners = {
-            step.other
-            for id in chosen & plan.work.keys()
-            for step in plan.work[id].steps
-            if isinstance(step, Exchange)
+            other for id in chosen & plan.work.keys() for other in list_partners(plan.work[id])
         }
         if partners <= chosen:
             return chosen

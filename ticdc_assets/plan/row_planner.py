@@ -150,7 +150,11 @@ class RowPlanner:
             return
         for group in groups:
             self._report_unknown_members(schema, group)
-        tables.add_step(id, ApplyRows(schema, start, end, typed))
+        kept = self._rules.list_kept_deletes(schema)
+        is_archived = bool(kept) or table.layout.archived
+        tables.add_step(
+            id, ApplyRows(schema, start, end, typed, is_archived, keeps_deleted="rows" in kept)
+        )
 
     def _find_pause_reason(self, schema: TableSchema, groups: list[RowGroup]) -> str | None:
         """Return why rows cannot be applied as they are in `events`, if they cannot."""

@@ -60,6 +60,11 @@ class Incarnation(Struct, frozen=True, kw_only=True):
     layout: Layout = PLAIN
 
     @property
+    def shown_layout(self) -> Layout:
+        """The layout in which readers get its rows: with kept rows, if it has them."""
+        return Layout(archived=self.layout.archived)
+
+    @property
     def is_stopped(self) -> bool:
         """Whether the table is waiting or paused."""
         return self.status in ("waiting", "paused")

@@ -26,12 +26,18 @@ class TypedRowGroup(Struct, frozen=True):
 
 
 class ApplyRows(Struct, frozen=True):
-    """Apply the row events after `low`, up to and including `high`; the table has `schema`."""
+    """Apply the row events after `low`, up to and including `high`; the table has `schema`.
+
+    `is_archived`: it may have rows that were deleted and are kept.  `keeps_deleted`: so are those
+    that these events delete.
+    """
 
     schema: TableSchema
     low: OrderKey
     high: OrderKey
     row_groups: tuple[TypedRowGroup, ...]
+    is_archived: bool = False
+    keeps_deleted: bool = False
 
     @property
     def inserts_only(self) -> bool:
@@ -60,7 +66,10 @@ class Alter(Struct, frozen=True):
 
 
 class EmptyPartitions(Struct, frozen=True):
-    """Delete the rows that `partitioning` puts into the named partitions."""
+    """Delete the rows that `partitioning` puts into the named partitions.
+
+    `keeps_deleted`: they are kept as deleted rows.
+    """
 
     schema: TableSchema
     partitioning: Partitioning
@@ -68,6 +77,7 @@ class EmptyPartitions(Struct, frozen=True):
     commit_ts: int
     sql: str
     context: DdlContext
+    keeps_deleted: bool = False
 
 
 class Exchange(Struct, frozen=True):
@@ -90,7 +100,43 @@ class Exchange(Struct, frozen=True):
     context: DdlContext
 
 
-TableStep = ApplyRows | Alter | EmptyPartitions | Exchange
+class HandOver(Struct, frozen=True):
+    """Give the kept rows of a table that TRUNCATE ends to the one that begins.
+
+    Both tables have this step; `receives` says on which side this one is.  The rows are those of
+    the other table after the first `other_steps` of its own steps; with `keeps_deleted`, the rows
+    that TRUNCATE deletes are among them.  Rows that are there upstream stay where they are.
+    """
+
+    schema: TableSchema
+    receives: bool
+    other: str
+    other_steps: int
+    commit_ts: int
+    keeps_deleted: bool
+
+
+TableStep = ApplyRows | Alter | EmptyPartitions | Exchange | HandOver
+
+
+def may_keep_rows(step: TableStep) -> bool:
+    """Whether a table may have kept rows after a step that it did not have before."""
+    match step:
+        case ApplyRows() | EmptyPartitions():
+            return step.keeps_deleted
+        case HandOver():
+            return step.receives
+    return False
+
+
+def is_repartitioned(before: TableSchema, after: TableSchema) -> bool:
+    """Whether rows choose their partitions in another way, whichever partitions there are."""
+    return _describe_partitioning(before) != _describe_partitioning(after)
+
+
+def _describe_partitioning(schema: TableSchema) -> tuple[object, ...]:
+    by = schema.partitioning
+    return () if by is None else (by.kind, by.expression, by.columns)
 
 
 class TableWork(Struct, frozen=True):
@@ -126,15 +172,22 @@ class TableWork(Struct, frozen=True):
         return sum(group.rows for group in {t.group for step in rows for t in step.row_groups})
 
 
+def list_partners(work: TableWork) -> list[str]:
+    """List the tables with which a table exchanges rows, or to which it hands some over."""
+    steps = (step for step in work.steps if isinstance(step, Exchange | HandOver))
+    return list(dict.fromkeys(step.other for step in steps))
+
+
 def group_by_exchange(work: Mapping[str, TableWork], ids: Iterable[str]) -> Iterator[list[str]]:
-    """Put tables together that exchange rows, with those that `ids` lacks."""
+    """Put tables together that exchange rows or hand some over, with those that `ids` lacks."""
     waiting = dict.fromkeys(ids)
     while waiting:
         group = [next(iter(waiting))]
         for id in group:
             waiting.pop(id, None)
-            others = [step.other for step in work[id].steps if isinstance(step, Exchange)]
-            group += [other for other in dict.fromkeys(others) if other not in group]
+            # A table without columns has no rows, and no work.
+            others = (other for other in list_partners(work[id]) if other in work)
+            group += [other for other in others if other not in group]
         yield group
 
 

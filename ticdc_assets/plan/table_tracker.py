@@ -22,17 +22,22 @@ from ticdc_assets.plan.state import (
     mark_partial,
     stop_table,
 )
-from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, SchemaVersion, TableStep, TableWork
+from ticdc_assets.plan.steps import (
+    Alter,
+    ApplyRows,
+    Exchange,
+    SchemaVersion,
+    TableStep,
+    TableWork,
+    is_repartitioned,
+    may_keep_rows,
+)
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.effect import ColumnChange
 from ticdc_assets.schema.types.mysql_type import require_known_types
 from ticdc_assets.stream.ordering import OrderKey, Phase, point_before
 from ticdc_assets.stream.privacy import protect_schema
-from ticdc_assets.stream.problem import (
-    CREATE_NOT_SENT,
-    REPLACED_BY_LOAD,
-    Problem,
-)
+from ticdc_assets.stream.problem import CREATE_NOT_SENT, REPLACED_BY_LOAD, Problem
 from ticdc_assets.stream.rules import StreamRules
 
 
@@ -68,8 +73,7 @@ class TableTracker:
         }
 
     def _make_work(self, id: str) -> TableWork:
-        known = self.start.incarnations.get(id)
-        # Loads know of no other layout.
+        known = self.start.incarnations.get(id)  # Loads know of no other layout.
         layouts = PLAIN if known is None else known.layout, self.incarnations[id].layout
         steps = tuple(self._steps[id])
         return TableWork(id, self._schemas_before[id], known is None, steps, *layouts)
@@ -122,9 +126,8 @@ class TableTracker:
     def may_have_rows(self, id: str) -> bool:
         """Whether a table may have rows after the steps so far."""
         has_rows = id in self.start.incarnations or self.incarnations[id].is_loaded
-        return has_rows or any(
-            isinstance(step, ApplyRows | Exchange) for step in self._steps.get(id, ())
-        )
+        steps = self._steps.get(id, ())
+        return has_rows or any(isinstance(step, ApplyRows | Exchange) for step in steps)
 
     def count_steps(self, id: str) -> int:
         """Return how many steps a table has so far."""
@@ -235,7 +238,9 @@ class TableTracker:
     # Steps
 
     def add_step(self, id: str, step: TableStep) -> None:
-        """Add a step to a table's work."""
+        """Add a step to a table's work; from one on that may keep deleted rows, it is archived."""
+        if may_keep_rows(step):
+            self.change(id, layout=replace(self.incarnations[id].layout, archived=True))
         if id not in self._schemas_before:
             self._schemas_before[id] = self.start.incarnations[id].schema
         self._steps.setdefault(id, []).append(step)
@@ -249,7 +254,7 @@ class TableTracker:
             renamed = table.schema.with_name(schema.database, schema.table)
             self.incarnations[id] = replace(table, schema=renamed)
             return
-        repartitions = _partitioning_rule(schema) != _partitioning_rule(table.schema)
+        repartitions = is_repartitioned(table.schema, schema)
         if steps or repartitions or schema != table.schema:
             self.add_step(id, Alter(schema, tuple(steps), ts, sql, repartitions))
         misplaced = table.rows_in_wrong_partitions and not repartitions
@@ -322,8 +327,7 @@ class TableTracker:
     def record_version(self, id: str, ts: int, origin: str, *, ends: bool = False) -> None:
         """Record that something else than a DDL showed a table's schema, or ended the table."""
         schema = self.incarnations[id].schema
-        version = SchemaVersion(id, schema, ts, origin, ends=ends)
-        self.history.append(version)
+        self.history.append(SchemaVersion(id, schema, ts, origin, ends=ends))
 
     def record_ddl(
         self, change: SchemaChange, ts: int, ids: Iterable[str], ended: Iterable[str]
@@ -342,9 +346,3 @@ class TableTracker:
                 ends=not id or id in ended,
             )
             self.history.append(version)
-
-
-def _partitioning_rule(schema: TableSchema) -> tuple[object, ...]:
-    """Return how rows choose their partitions, whichever partitions there are."""
-    by = schema.partitioning
-    return () if by is None else (by.kind, by.expression, by.columns)

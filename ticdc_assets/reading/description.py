@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ticdc_assets.events import TableSchema
+from ticdc_assets.plan.layout import PLAIN, Layout
 from ticdc_assets.rows.columns import (
     choose_delta_names,
     format_mysql_type,
@@ -34,9 +35,9 @@ class TableDescription:
     arrow: pa.Schema
 
 
-def describe_table(schema: TableSchema) -> TableDescription:
+def describe_table(schema: TableSchema, layout: Layout = PLAIN) -> TableDescription:
     """Describe the columns that the rows of a table have."""
-    names, arrow = choose_delta_names(schema), make_row_schema(schema)
+    names, arrow = choose_delta_names(schema), make_row_schema(schema, layout)
     columns = tuple(
         ColumnDescription(
             names[column.name],

@@ -74,11 +74,11 @@ class PinnedTable(Dated, ReadableRows):
     @cached_property
     def schema(self) -> TableDescription:
         """The columns and the key, at this ts."""
-        return describe_table(self._table.schema)
+        return describe_table(self._table.schema, self._table.shown_layout)
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        return make_row_schema(self._table.schema)
+        return make_row_schema(self._table.schema, self._table.shown_layout)
 
     def schemas(self) -> list[SchemaVersionRow]:
         """List the versions of the schema up to this ts, each with the DDL that made it."""
@@ -128,11 +128,10 @@ class PinnedTable(Dated, ReadableRows):
         from ticdc_assets.views.large_tables import make_frame, read_version
 
         lake = self._view.lake.with_spark(session)
-        id, schema = self._table.id, self._table.schema
         if self.version is not None:
-            return read_version(lake, id, self.version, schema)
+            return read_version(lake, self._table, self.version)
         frame = replace(self._view, lake=lake).frame(self._table)
-        return make_frame(lake, None, schema) if frame is None else frame
+        return make_frame(lake, None, self._table) if frame is None else frame
 
     def _open(self, schema: pa.Schema) -> pa.RecordBatchReader:
         self._require_readable()
@@ -142,7 +141,8 @@ class PinnedTable(Dated, ReadableRows):
             rows = self._view.rows(self._table)
         if rows is None:
             return schema.empty_table().to_reader()
-        return write_table(rows, self._table.schema).select(schema.names).to_reader()
+        table = write_table(rows, self._table.schema, self._table.shown_layout)
+        return table.select(schema.names).to_reader()
 
     def _require_readable(self) -> None:
         if not self._table.is_stopped:

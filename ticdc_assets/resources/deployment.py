@@ -38,6 +38,10 @@ class SparkResource(LazyPySparkResource):
 
     def teardown_after_execution(self, context: InitResourceContext) -> None:
         """Close the session at the end of a run."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the session, if there is one."""
         if self._spark_session is not None:
             close_session(self._spark_session)
             self._spark_session = None

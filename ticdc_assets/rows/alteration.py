@@ -1,6 +1,7 @@
 """What the column changes of a DDL do to rows; a column that keeps its values is not touched."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -43,6 +44,18 @@ def show_rows(
     for change in changes:
         shown.apply(change, 0)
     return shown.fit(after)
+
+
+def alter_kept(rows: Rows, before: TableSchema, step: TableStep) -> Rows:
+    """Take kept rows to the columns of a step's schema.
+
+    They are in no table upstream, so a value may be one that the DDL cannot convert: it is NULL.
+    """
+    altered = _KeptColumns(rows, before)
+    if isinstance(step, Alter):
+        for change in step.steps:
+            altered.apply(change, step.commit_ts)
+    return replace(rows, columns=altered.fit(step.schema).columns)
 
 
 class _ColumnsInWork:
@@ -125,6 +138,16 @@ class _ColumnsToShow(_ColumnsInWork):
                 return None
 
         return _map_distinct(stored, change.old, change.new, convert_some)
+
+
+class _KeptColumns(_ColumnsToShow):
+    """The columns of kept rows: a new one has the value that other rows get."""
+
+    def _make_backfill(self, change: ColumnAdded, commit_ts: int) -> Stored:
+        try:
+            return _ColumnsInWork._make_backfill(self, change, commit_ts)
+        except CONTENT_ERRORS:
+            return super()._make_backfill(change, commit_ts)
 
 
 def _map_distinct(

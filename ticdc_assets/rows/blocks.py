@@ -5,6 +5,7 @@ more memory than a block of its events.
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 import pyarrow as pa
 
@@ -29,6 +30,7 @@ def read_deciding(
     part: Part | None,
 ) -> Segment:
     """Read the changes of a segment that decide what is left of keys, and count all of them."""
+    decide = partial(keep_deciding, is_archived=step.is_archived)
     held: list[Segment] = []
     left = 0
     for block in blocks:
@@ -36,6 +38,6 @@ def read_deciding(
         # Where most changes decide, looking at all of them again has to be rare.
         if len(held) > 1 and sum(len(each.changes) for each in held) >= 2 * left:
             joined = join_segments(held)
-            held = [joined._replace(changes=keep_deciding(joined.changes, key, part))]
+            held = [joined._replace(changes=decide(joined.changes, key, part))]
             left = len(held[0].changes)
     return join_segments(held)

@@ -14,10 +14,14 @@ from ticdc_assets.plan.layout import PLAIN, Layout, exceeds_bigint
 from ticdc_assets.schema.types.mysql_type import decimal_shape, describe, map_to_delta_type
 
 # The columns that current tables have besides the columns upstream; `_inexact` only those in which
-# there was a value that its column cannot hold exactly.
+# there was a value that its column cannot hold exactly, and those of deletes only archived ones.
 COMMIT_TS = "_commit_ts"
+DELETED_AT = "_deleted_at"
+DELETED_TS = "_deleted_ts"
 INEXACT = "_inexact"
 COMMIT_TS_COMMENT = "commit ts of the last change of this row"
+DELETED_AT_COMMENT = "time at which this row was deleted; NULL while it is there upstream"
+DELETED_TS_COMMENT = "commit ts of the delete of this row; NULL while it is there upstream"
 INEXACT_COMMENT = "exact texts of values that their columns cannot hold, by column"
 
 # MERGE into a table with a change data feed cannot resolve a column with a backtick in its name.
@@ -38,6 +42,13 @@ class DeltaColumn:
     column: str
 
 
+_OWN_COLUMNS = (
+    DeltaColumn(COMMIT_TS, "bigint", COMMIT_TS_COMMENT, COMMIT_TS),
+    DeltaColumn(DELETED_AT, "timestamp", DELETED_AT_COMMENT, DELETED_AT),
+    DeltaColumn(DELETED_TS, "bigint", DELETED_TS_COMMENT, DELETED_TS),
+    DeltaColumn(INEXACT, "map<string,string>", INEXACT_COMMENT, INEXACT),
+)
+
 _ARROW_TYPES = {
     "tinyint": pa.int8(),
     "smallint": pa.int16(),
@@ -53,11 +64,7 @@ _ARROW_TYPES = {
     "binary": pa.binary(),
     "array<float>": pa.list_(pa.field("element", pa.float32())),
 }
-# The columns of every table of rows, besides those upstream.
-OWN_FIELDS = (
-    pa.field(COMMIT_TS, pa.int64()),
-    pa.field(INEXACT, pa.map_(pa.string(), pa.string())),
-)
+EXACT_TEXTS = pa.field(INEXACT, pa.map_(pa.string(), pa.string()))
 
 
 def get_arrow_type(type: ColumnType) -> pa.DataType:
@@ -81,14 +88,28 @@ def measure_decimal(delta: str) -> tuple[int, int]:
 def list_comments(schema: TableSchema) -> dict[str, str]:
     """Return the comments of the columns that a current table may have, by name."""
     comments = {column.name: column.comment for column in list_delta_columns(schema)}
-    return comments | {COMMIT_TS: COMMIT_TS_COMMENT, INEXACT: INEXACT_COMMENT}
+    own = (column for column in _OWN_COLUMNS if column.name not in comments)
+    return comments | {column.name: column.comment for column in own}
+
+
+def list_own_columns(layout: Layout = PLAIN) -> list[DeltaColumn]:
+    """List the columns that every table of a layout has behind those upstream, before the map."""
+    deleted = (DELETED_AT, DELETED_TS)
+    return [c for c in _OWN_COLUMNS[:-1] if layout.archived or c.name not in deleted]
 
 
 def make_row_schema(schema: TableSchema, layout: Layout = PLAIN) -> pa.Schema:
     """Return the columns of a table's rows."""
-    columns = list_delta_columns(schema, layout)
+    columns = [*list_delta_columns(schema, layout), *list_own_columns(layout)]
     fields = [pa.field(column.name, read_delta_type(column.type)) for column in columns]
-    return pa.schema([*fields, *OWN_FIELDS])
+    return pa.schema([*fields, EXACT_TEXTS])
+
+
+def find_name_of_deletes(schema: TableSchema) -> str | None:
+    """Return a column of a table that has the name of one that only archived tables have."""
+    deleted = (DELETED_AT, DELETED_TS)
+    named = choose_delta_names(schema).items()
+    return next((column for column, name in named if fold_case(name) in deleted), None)
 
 
 def make_delta_name(column: str) -> str:

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,6 +15,7 @@ from ticdc_assets.rows.identity import (
     concat_identities,
     find_last,
     identify,
+    number_rows,
 )
 from ticdc_assets.rows.parts import Part
 from ticdc_assets.rows.table_rows import Rows, concat_rows
@@ -41,6 +43,8 @@ class Operations(NamedTuple):
     keys: Rows
     # How late it comes in the order.
     rank: pa.Array
+    # Whether it is of the new row of its change, be that whole or the key alone.
+    of_new_row: pa.Array
 
 
 class KeyedChanges(NamedTuple):
@@ -74,7 +78,8 @@ def list_operations(changes: Changes, key: Key, part: Part | None = None) -> Ope
     identities = identify([old.take(removals), new.take(puts)], key)
     keys = concat_rows([old.take(removals), new.take(puts)])
     rank = rank_operations(changes.events, place, put)
-    return Operations(place, put, decides, concat_identities(identities), keys, rank)
+    of_new_row = pa.array([False] * len(removals) + [True] * len(puts), pa.bool_())
+    return Operations(place, put, decides, concat_identities(identities), keys, rank, of_new_row)
 
 
 def rank_operations(events: pa.Table, place: pa.Array, put: pa.Array) -> pa.Array:
@@ -96,9 +101,8 @@ def rank_operations(events: pa.Table, place: pa.Array, put: pa.Array) -> pa.Arra
     return pc.sort_indices(in_order).cast(pa.int64())
 
 
-def reduce_changes(changes: Changes, key: Key, part: Part | None = None) -> KeyedChanges:
-    """Reduce changes to what they leave of each key."""
-    operations = list_operations(changes, key, part)
+def reduce_changes(changes: Changes, operations: Operations) -> KeyedChanges:
+    """Reduce changes to what their operations leave of each key."""
     winners = _find_winners(operations)
     put = operations.put.take(winners)
     put_places = operations.place.take(winners.filter(put))
@@ -107,11 +111,33 @@ def reduce_changes(changes: Changes, key: Key, part: Part | None = None) -> Keye
     return KeyedChanges(changes.new.take(put_places), gone, applied)
 
 
-def keep_deciding(changes: Changes, key: Key, part: Part | None = None) -> Changes:
-    """Return the changes that `reduce_changes` needs, also of these and others together."""
+# Parameters: changes, the key and the part, and what else is needed.
+def keep_deciding(
+    changes: Changes, key: Key, part: Part | None = None, *, is_archived: bool = False
+) -> Changes:
+    """Return the changes that `reduce_changes` needs, also of these and others together.
+
+    Of a table that `is_archived`, these are all from the last put of a key on: any of the removals
+    behind it may be the one that deleted the row, if another block has a later put.
+    """
     operations = list_operations(changes, key, part)
-    places = pc.unique(operations.place.take(_find_winners(operations)))
+    if is_archived:
+        rank, numbers, last_put = rank_last_puts(operations)
+        chosen = pa.array(np.flatnonzero(rank >= last_put[numbers]))
+    else:
+        chosen = _find_winners(operations)
+    places = pc.unique(operations.place.take(chosen))
     return take_changes(changes, places.take(pc.sort_indices(places)))
+
+
+def rank_last_puts(operations: Operations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rank of each operation, the number of its key, and by this the last put or -1."""
+    rank = operations.rank.to_numpy(zero_copy_only=False)
+    numbers = number_rows(operations.identity).to_numpy(zero_copy_only=False)
+    is_put = operations.put.to_numpy(zero_copy_only=False)
+    last_put = np.full(int(numbers.max(initial=-1)) + 1, -1)
+    np.maximum.at(last_put, numbers[is_put], rank[is_put])
+    return rank, numbers, last_put
 
 
 def _find_winners(operations: Operations) -> pa.Array:

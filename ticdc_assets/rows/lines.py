@@ -12,7 +12,7 @@ from ticdc_assets.events.row_image import dump, load
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.rows.columns import list_stored_columns
 from ticdc_assets.rows.stored import Stored, read_stored
-from ticdc_assets.rows.table_rows import read_columns
+from ticdc_assets.rows.table_rows import leave_out_kept, read_columns
 from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.schema.types.value_writer import make_writer
 
@@ -34,8 +34,9 @@ def write_texts(columns: Mapping[str, Stored], schema: TableSchema) -> dict[str,
 def format_blocks(
     blocks: Iterable[Mapping[str, pa.Array]], schema: TableSchema
 ) -> Iterator[list[bytes]]:
-    """Format blocks of the rows of a Delta table as `format_columns` does."""
-    return (format_columns(read_columns(block, schema), schema) for block in blocks)
+    """Format blocks of the rows of a Delta table as `format_columns` does, without kept ones."""
+    live = (leave_out_kept(block, schema) for block in blocks)
+    return (format_columns(read_columns(block, schema), schema) for block in live)
 
 
 def _write(stored: Stored, column: Column) -> list[str | None]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.plan.row_group import RowGroup
-from ticdc_assets.plan.steps import Alter, ApplyRows, TableStep, TypedRowGroup
+from ticdc_assets.plan.steps import Alter, ApplyRows, HandOver, TableStep, TableWork, TypedRowGroup
 from ticdc_assets.rows.columns import DeltaColumn, list_delta_columns
 from ticdc_assets.schema.catalog import TableKey, table_key
 
@@ -32,7 +32,8 @@ def merge_steps(before: TableSchema, steps: Sequence[TableStep]) -> list[TableSt
             continue
         last = kept[-1] if kept else None
         if isinstance(step, ApplyRows) and isinstance(last, ApplyRows) and _adjoins(last, step):
-            kept[-1] = ApplyRows(step.schema, last.low, step.high, _join_groups(last, step))
+            joined = _join_groups(last, step)
+            kept[-1] = replace(step, low=last.low, row_groups=joined)
         else:
             kept.append(step)
         shape = _shape(step.schema)
@@ -41,6 +42,8 @@ def merge_steps(before: TableSchema, steps: Sequence[TableStep]) -> list[TableSt
 
 def _shows_nothing(step: TableStep, shape: _Shape) -> bool:
     """Whether a step of a table with this shape changes neither its rows nor its Delta table."""
+    if isinstance(step, HandOver):
+        return not step.receives
     is_plain = isinstance(step, Alter) and not step.steps and not step.repartitions
     return is_plain and _shape(step.schema) == shape
 
@@ -52,7 +55,8 @@ def _adjoins(one: ApplyRows, other: ApplyRows) -> bool:
     table without a key.
     """
     same_range = one.high == other.low and _name(one) == _name(other)
-    return same_range and one.schema.unique_keys == other.schema.unique_keys
+    same_archive = (one.is_archived, one.keeps_deleted) == (other.is_archived, other.keeps_deleted)
+    return same_range and same_archive and one.schema.unique_keys == other.schema.unique_keys
 
 
 def _name(rows: ApplyRows) -> TableKey:
@@ -72,3 +76,8 @@ def _join_groups(one: ApplyRows, other: ApplyRows) -> tuple[TypedRowGroup, ...]:
 
 def _identity(group: RowGroup) -> tuple[object, ...]:
     return group.schema_version, group.observed, group.member_names
+
+
+def changes_table(work: TableWork) -> bool:
+    """Whether the steps of a table that exists change its rows, columns or layout."""
+    return work.is_laid_out_anew or bool(merge_steps(work.before, work.steps))

@@ -62,8 +62,12 @@ def _keeps_values(step: TableStep) -> bool:
 
 def needs_rows(work: TableWork, source: RowSource) -> bool:
     """Whether a merge needs the values of the rows that it concerns."""
+    segments = [step for step in work.steps if isinstance(step, ApplyRows)]
     if not work.before.key:
-        return any(isinstance(step, ApplyRows) for step in work.steps)
+        return bool(segments)
+    if any(step.is_archived and not step.inserts_only for step in segments):
+        # Those that are deleted are kept as they were.
+        return True
     return not source.updates_split and any(map(_overwrites, work.steps))
 
 
@@ -131,7 +135,7 @@ def list_merge(
     With a key, these are keys, and no row that is put has one of them.  Without one, they are all
     rows concerned, each of which stands for all of its copies.
     """
-    put, key = result.rows, find_key(schema)
+    put, key = result.all_rows, find_key(schema)
     gone = [*result.gone] if concerned is None else [*result.gone, concerned]
     if key:
         # Other columns may have had other types.

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.plan.steps import ApplyRows, Exchange, TableWork
+from ticdc_assets.plan.steps import ApplyRows, TableWork, list_partners
 from ticdc_assets.rows.columns import list_stored_columns
 from ticdc_assets.rows.identity import make_comparable
 from ticdc_assets.rows.stored import Stored
@@ -55,8 +55,8 @@ def can_be_split(work: TableWork) -> bool:
     overwrites = any(not schema.key for schema in schemas) and any(
         typed.group.overwrites for typed in groups
     )
-    has_exchange = any(isinstance(step, Exchange) for step in work.steps)
-    return not (is_redecoded or overwrites or has_exchange) and have_one_identity(schemas)
+    has_partner = bool(list_partners(work))
+    return not (is_redecoded or overwrites or has_partner) and have_one_identity(schemas)
 
 
 def have_one_identity(schemas: Iterable[TableSchema]) -> bool:

@@ -21,19 +21,30 @@ from ticdc_assets.plan.steps import (
     ApplyRows,
     EmptyPartitions,
     Exchange,
+    HandOver,
     TableStep,
     TableWork,
 )
 from ticdc_assets.protocols.registry import Redecode
-from ticdc_assets.rows.alteration import alter_rows
+from ticdc_assets.rows.alteration import alter_kept, alter_rows
 from ticdc_assets.rows.blocks import read_blocks, read_deciding
 from ticdc_assets.rows.changes import Changes, Segment, count_here
 from ticdc_assets.rows.columns import list_delta_columns
+from ticdc_assets.rows.kept import (
+    SplitRows,
+    add_deleted_by_ddl,
+    fit_new_key,
+    join_kept,
+    keep_deleted,
+    keep_deleted_copies,
+    split_kept,
+)
 from ticdc_assets.rows.keyed import (
     KeyedChanges,
     find_key,
     find_lost_key,
     keep_last_per_key,
+    list_operations,
     merge_changes,
     reduce_changes,
 )
@@ -89,7 +100,10 @@ class SegmentCounts:
 class TableResult:
     """A table after its work; one that `stopped`, for the reason given, has to stay as it was."""
 
+    # Those that are there upstream.
     rows: Rows
+    # Those that were deleted and are kept, if the table has any.
+    kept: Rows | None = None
     # The keys that each segment of a table with a key removed.
     gone: list[Rows] = field(default_factory=list)
     segments: list[SegmentCounts] = field(default_factory=list)
@@ -97,6 +111,11 @@ class TableResult:
     # EXCHANGE PARTITION may have put rows into a partition where they do not belong.
     has_misplaced_rows: bool = False
     stopped: str | None = None
+
+    @property
+    def all_rows(self) -> Rows:
+        """The rows that the table has."""
+        return join_kept(self.rows, self.kept)
 
 
 def do_work(work: Mapping[str, TableWork], source: RowSource) -> dict[str, TableResult]:
@@ -142,8 +161,9 @@ class _TableInWork:
 
     def __init__(self, work: TableWork, rows: Rows | None) -> None:
         self.schema = work.before
-        self.result = TableResult(make_no_rows(work.before) if rows is None else rows)
-        has_exchange = any(isinstance(step, Exchange) for step in work.steps)
+        there, kept = split_kept(make_no_rows(work.before) if rows is None else rows)
+        self.result = TableResult(there, kept)
+        has_exchange = any(isinstance(step, Exchange | HandOver) for step in work.steps)
         # Exchanges count the steps of the other table.
         self.steps = work.steps if has_exchange else tuple(merge_steps(work.before, work.steps))
         self.done = 0
@@ -152,11 +172,16 @@ class _TableInWork:
     def rows(self) -> Rows:
         return self.result.rows
 
-    def finish(self, step: TableStep, rows: Rows) -> None:
+    def finish(self, step: TableStep, rows: Rows, kept: Rows | None) -> None:
         key = find_key(step.schema)
-        if key and key != find_key(self.schema):
+        has_new_key = bool(key) and key != find_key(self.schema)
+        if has_new_key:
             rows = keep_last_per_key(rows, key)
-        self.result.rows, self.schema = rows, step.schema
+        if kept is not None:
+            kept = alter_kept(kept, self.schema, step)
+            if has_new_key or (key and isinstance(step, Exchange)):
+                kept = fit_new_key(kept, rows, key)
+        self.result.rows, self.result.kept, self.schema = rows, kept or None, step.schema
         self.done += 1
 
 
@@ -195,33 +220,41 @@ class _Group:
             return table
 
     def _run_step(self, table: _TableInWork, step: TableStep) -> None:
+        kept = table.result.kept
         match step:
             case ApplyRows():
-                table.finish(step, self._apply_events(table, step))
+                table.finish(step, *self._apply_events(table, step))
             case Alter():
-                table.finish(step, alter_rows(table.rows, table.schema, step))
+                table.finish(step, alter_rows(table.rows, table.schema, step), kept)
                 if step.repartitions:
                     table.result.has_misplaced_rows = False
             case EmptyPartitions():
                 _require_placed_rows(table)
                 goes = find_inside(table.rows, table.schema, step, step.names)
-                kept = table.rows.filter(pc.invert(goes))
-                table.finish(step, alter_rows(kept, table.schema, step))
+                stay = table.rows.filter(pc.invert(goes))
+                if step.keeps_deleted:
+                    kept = add_deleted_by_ddl(kept, table.rows.filter(goes), step.commit_ts)
+                table.finish(step, alter_rows(stay, table.schema, step), kept)
             case Exchange():
                 self._exchange(table, step)
+            case HandOver():
+                table.finish(step, table.rows, self._take_over(step) if step.receives else kept)
 
     # Events
 
-    def _apply_events(self, table: _TableInWork, step: ApplyRows) -> Rows:
+    def _apply_events(self, table: _TableInWork, step: ApplyRows) -> SplitRows:
         require_columns(table.schema, step)
         segment = self._read(step)
-        rows, changes = table.rows.rename_like(step.schema), segment.changes
+        kept, changes = table.result.kept, segment.changes
+        if kept is not None:
+            kept = kept.rename_like(step.schema)
+        before = SplitRows(table.rows.rename_like(step.schema), kept)
         if step.schema.key:
-            changed = self._reduce(rows, changes, step)
+            after, changed = self._apply_by_key(before, changes, step)
             table.result.gone.append(changed.gone)
-            after, applied = merge_changes(rows, changed, find_key(step.schema)), changed.applied
+            applied = changed.applied
         else:
-            after, applied = self._apply_copies(rows, changes, step)
+            after, applied = self._apply_copies(before, changes, step)
         _count(table.result, step, segment, applied)
         return after
 
@@ -233,17 +266,29 @@ class _Group:
             return read_blocks(blocks, step, source.redecode)
         return read_deciding(blocks, step, source.redecode, key, source.part)
 
-    def _reduce(self, rows: Rows, changes: Changes, step: ApplyRows) -> KeyedChanges:
-        key = find_key(step.schema)
+    def _apply_by_key(
+        self, before: SplitRows, changes: Changes, step: ApplyRows
+    ) -> tuple[SplitRows, KeyedChanges]:
+        key, rows, part = find_key(step.schema), before.there, self._source.part
         if not self._source.updates_split and pc.any(changes.overwrites).as_py():
-            lost_at = find_lost_key(changes, key, rows, self._source.part)
+            lost_at = find_lost_key(changes, key, rows, part)
             if lost_at is not None:
                 raise TableCannotContinue(f"at commit ts {lost_at}: {OLD_KEY_MISSING}")
-        return reduce_changes(changes, key, self._source.part)
+        operations = list_operations(changes, key, part)
+        changed = reduce_changes(changes, operations)
+        kept = before.kept
+        if step.is_archived:
+            kept = keep_deleted(before, changes, operations, key, keeps=step.keeps_deleted)
+        return SplitRows(merge_changes(rows, changed, key), kept), changed
 
-    def _apply_copies(self, rows: Rows, changes: Changes, step: ApplyRows) -> tuple[Rows, int]:
+    def _apply_copies(
+        self, before: SplitRows, changes: Changes, step: ApplyRows
+    ) -> tuple[SplitRows, int]:
+        rows, kept = before
         chosen, copies = list_segment_copies(rows, changes, step, self._source)
-        return merge_copies(rows, sum_copies(copies)), count_here(chosen)
+        if step.keeps_deleted:
+            kept = keep_deleted_copies(before, chosen, copies)
+        return SplitRows(merge_copies(rows, sum_copies(copies)), kept), count_here(chosen)
 
     # Partitions
 
@@ -272,9 +317,24 @@ class _Group:
         except CONTENT_ERRORS as error:
             other.result.stopped = describe_content_error(error)
             raise
-        whole.finish(of_whole, after)
-        part.finish(of_part, received)
+        whole.finish(of_whole, after, whole.result.kept)
+        part.finish(of_part, received, part.result.kept)
         whole.result.has_misplaced_rows = misplaced
+
+    # TRUNCATE
+
+    def _take_over(self, step: HandOver) -> Rows | None:
+        """Return the kept rows of the table that TRUNCATE has ended, with the columns of a step."""
+        if step.other not in self._work:
+            return None
+        other = self.run(step.other, step.other_steps)
+        if other.result.stopped is not None:
+            reason = f"it takes over the kept rows of a paused table: {other.result.stopped}"
+            raise TableCannotContinue(reason)
+        kept = other.result.kept
+        if step.keeps_deleted:
+            kept = add_deleted_by_ddl(kept, other.rows, step.commit_ts)
+        return None if kept is None else alter_kept(kept, other.schema, step)
 
 
 def _require_placed_rows(table: _TableInWork) -> None:

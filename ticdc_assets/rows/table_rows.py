@@ -4,7 +4,7 @@ A Delta table has them under Delta's names, and the texts that its columns canno
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import pyarrow as pa
@@ -16,8 +16,10 @@ from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.plan.layout import PLAIN, Layout, exceeds_bigint
 from ticdc_assets.rows.columns import (
     COMMIT_TS,
+    DELETED_TS,
     INEXACT,
     choose_delta_names,
+    find_name_of_deletes,
     fold_case,
     get_arrow_type,
     list_stored_columns,
@@ -27,10 +29,16 @@ from ticdc_assets.rows.stored import Stored, concat_stored
 
 _MAP = pa.map_(pa.string(), pa.string())
 MAX_BIGINT = (1 << 63) - 1
+# A TSO is a time in milliseconds, and a counter.
+_COUNTER_BITS = 18
 _TOO_LARGE = (
     "column {}: a value ({}) is above 9223372036854775807, and bigint-unsigned of"
     ' [[changefeed.layout]] makes the column a BIGINT: set it to "decimal" for this table, then'
     " resume the table"
+)
+_NAME_OF_DELETES = (
+    "it has a column {}, and [[changefeed.archive]] adds a column of this name: leave the table out"
+    " there, then resume it, or rename the column upstream"
 )
 
 
@@ -51,10 +59,15 @@ class TooLarge(TableCannotContinue):
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows with the commit ts of the last change of each."""
+    """Rows with the commit ts of the last change of each.
+
+    `deleted_ts`: that of the delete of rows that are kept nevertheless (`rows.kept`), NULL for
+    those that are there upstream; None if all are.
+    """
 
     columns: Mapping[str, Stored]
     commit_ts: pa.Array
+    deleted_ts: pa.Array | None = None
 
     def __len__(self) -> int:
         return len(self.commit_ts)
@@ -62,7 +75,8 @@ class Rows:
     def take(self, places: pa.Array) -> Self:
         """Return the rows at some places."""
         columns = {name: stored.take(places) for name, stored in self.columns.items()}
-        return type(self)(columns, self.commit_ts.take(places))
+        deleted = None if self.deleted_ts is None else self.deleted_ts.take(places)
+        return type(self)(columns, self.commit_ts.take(places), deleted)
 
     def filter(self, chosen: pa.Array) -> Self:
         """Return the rows that are chosen."""
@@ -70,7 +84,7 @@ class Rows:
 
     def select(self, names: Iterable[str]) -> Self:
         """Return some of the columns."""
-        return type(self)({name: self.columns[name] for name in names}, self.commit_ts)
+        return replace(self, columns={name: self.columns[name] for name in names})
 
     def rename_like(self, schema: TableSchema) -> Self:
         """Return the rows with their columns as a schema has them: in its order and spelling."""
@@ -79,7 +93,7 @@ class Rows:
         for column in list_stored_columns(schema):
             stored = by_name.get(fold_name(column.name))
             columns[column.name] = stored or make_nulls(len(self), column.type)
-        return type(self)(columns, self.commit_ts)
+        return replace(self, columns=columns)
 
 
 def make_nulls(count: int, type: ColumnType) -> Stored:
@@ -101,7 +115,19 @@ def concat_rows(parts: Sequence[Rows]) -> Rows:
     columns = {
         name: concat_stored([part.columns[name] for part in parts]) for name in first.columns
     }
-    return Rows(columns, pa.concat_arrays([part.commit_ts for part in parts]))
+    commit_ts = pa.concat_arrays([part.commit_ts for part in parts])
+    return Rows(columns, commit_ts, _concat_deleted(parts))
+
+
+def _concat_deleted(parts: Sequence[Rows]) -> pa.Array | None:
+    if all(part.deleted_ts is None for part in parts):
+        return None
+    return pa.concat_arrays(
+        [
+            pa.nulls(len(part), pa.int64()) if part.deleted_ts is None else part.deleted_ts
+            for part in parts
+        ]
+    )
 
 
 # --- Delta tables ------------------------------------------------------------
@@ -110,7 +136,28 @@ def concat_rows(parts: Sequence[Rows]) -> Rows:
 def read_table(table: pa.Table, schema: TableSchema) -> Rows:
     """Read the rows of a Delta table."""
     arrays = dict(zip(table.column_names, table.columns, strict=True))
-    return Rows(read_columns(arrays, schema), join_chunks(table[COMMIT_TS]))
+    deleted_ts = find_deleted_ts(arrays, schema)
+    return Rows(read_columns(arrays, schema), join_chunks(table[COMMIT_TS]), deleted_ts)
+
+
+def find_deleted_ts(
+    block: Mapping[str, pa.Array | pa.ChunkedArray], schema: TableSchema
+) -> pa.Array | None:
+    """Return the commit ts of deletes of a block of a Delta table; None if it has no kept row."""
+    found = block.get(DELETED_TS)
+    # A table that has such a column upstream is not archived.
+    if found is None or found.null_count == len(found) or find_name_of_deletes(schema) is not None:
+        return None
+    return join_chunks(found)
+
+
+def leave_out_kept(block: Mapping[str, pa.Array], schema: TableSchema) -> Mapping[str, pa.Array]:
+    """Return a block of a Delta table without the rows that were deleted and are kept."""
+    deleted_ts = find_deleted_ts(block, schema)
+    if deleted_ts is None:
+        return block
+    is_there = pc.is_null(deleted_ts)
+    return {name: array.filter(is_there) for name, array in block.items()}
 
 
 def read_columns(
@@ -132,6 +179,9 @@ def read_columns(
 
 def write_table(rows: Rows, schema: TableSchema, layout: Layout = PLAIN) -> pa.Table:
     """Write rows as their Delta table has them, with the map; raise `TooLarge` if it cannot."""
+    if layout.archived and (name := find_name_of_deletes(schema)) is not None:
+        raise TableCannotContinue(_NAME_OF_DELETES.format(name))
+    assert layout.archived or rows.deleted_ts is None, "kept rows would be taken for others"
     names = choose_delta_names(schema)
     arrays = [
         _write_bigints(rows, column.name)
@@ -143,9 +193,22 @@ def write_table(rows: Rows, schema: TableSchema, layout: Layout = PLAIN) -> pa.T
     map_array = _write_map(
         {name: texts for name, texts in exact.items() if texts is not None}, len(rows)
     )
-    return pa.Table.from_arrays(
-        [*arrays, rows.commit_ts, map_array], schema=make_row_schema(schema, layout)
-    )
+    own = [rows.commit_ts, *(_write_deletes(rows) if layout.archived else ()), map_array]
+    return pa.Table.from_arrays([*arrays, *own], schema=make_row_schema(schema, layout))
+
+
+def _write_deletes(rows: Rows) -> tuple[pa.Array, pa.Array]:
+    """Return the times and the commit ts of deletes."""
+    deleted_ts = rows.deleted_ts
+    if deleted_ts is None:
+        deleted_ts = pa.nulls(len(rows), pa.int64())
+    return get_time(deleted_ts), deleted_ts
+
+
+def get_time(ts: pa.Array) -> pa.Array:
+    """Return the time of a TSO."""
+    milliseconds = pc.shift_right(ts, _COUNTER_BITS).cast(pa.timestamp("ms", "UTC"))
+    return milliseconds.cast(pa.timestamp("us", "UTC"))
 
 
 def leave_out_too_large(rows: Rows, schema: TableSchema, layout: Layout) -> Rows:

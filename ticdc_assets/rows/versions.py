@@ -18,6 +18,7 @@ from ticdc_assets.plan.steps import (
     ApplyRows,
     EmptyPartitions,
     Exchange,
+    HandOver,
     TableStep,
     TableWork,
 )
@@ -166,6 +167,9 @@ class _Builder:
                 self._put(step.schema, keep_versions(self._alter_open(step)))
             case Exchange():
                 self._exchange(step)
+            case HandOver():
+                # Of rows that have no version any more.
+                self._put(step.schema, keep_versions(self._alter_open(step)))
         self._schema = step.schema
 
     def _put(

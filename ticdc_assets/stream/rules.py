@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.changefeed.archive import Deletes, TableArchive, find_kept_deletes
 from ticdc_assets.changefeed.privacy import Privacy
 from ticdc_assets.events import TableSchema
 from ticdc_assets.protocols.registry import Redecode, get_traits
@@ -33,6 +34,8 @@ class StreamRules(Struct, frozen=True, kw_only=True):
     context: DdlContext = DdlContext()
     # What becomes of columns before they are stored.
     privacy: Privacy | None = None
+    # Which deletes of which tables are kept as rows.
+    archives: tuple[TableArchive, ...] = ()
 
     def make_catalog(self) -> SchemaCatalog:
         """Return an empty catalog that follows these rules."""
@@ -44,6 +47,10 @@ class StreamRules(Struct, frozen=True, kw_only=True):
     def old_values_may_lack(self) -> bool:
         """Whether an update without its old values may be one that cannot be applied."""
         return not (self.has_old_values and self.updates_split) or self.force_replicate
+
+    def list_kept_deletes(self, schema: TableSchema) -> tuple[Deletes, ...]:
+        """Return which deletes of the table that has a schema's name are kept as rows."""
+        return find_kept_deletes(self.archives, schema.database, schema.table)
 
     def explain_upserts(self, schema: TableSchema) -> str | None:
         """Return why a table's upserts cannot be applied, if they cannot.
@@ -71,4 +78,5 @@ def make_rules(feed: Changefeed) -> StreamRules:
         force_replicate=feed.force_replicate,
         context=DdlContext(feed.ddl_time_zone, feed.default_collation),
         privacy=feed.privacy,
+        archives=feed.archives,
     )

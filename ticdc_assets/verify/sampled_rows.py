@@ -23,7 +23,7 @@ from ticdc_assets.events.written import read_json
 from ticdc_assets.lake.events.event_rows import SCHEMA, make_table_name, read_row_change
 from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_stored_columns
 from ticdc_assets.rows.stored import read_stored
-from ticdc_assets.rows.table_rows import read_columns
+from ticdc_assets.rows.table_rows import leave_out_kept, read_columns
 from ticdc_assets.schema.types.checksum import RowHasher
 from ticdc_assets.schema.types.row import RowReader
 from ticdc_assets.schema.types.value import Value
@@ -84,7 +84,8 @@ class SampleVerifier:
         blocks = list(stored.sample(_PLACES, random))
         chosen = [
             row
-            for file, block in blocks
+            for file, stored_block in blocks
+            for block in [leave_out_kept(stored_block, history.schema)]
             for row in _choose_rows(file, block, history.since, -(-rows // len(blocks)), random)
         ]
         events = _Events(self._reader, self._events, history, {row.commit_ts for row in chosen})

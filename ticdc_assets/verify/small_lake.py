@@ -9,6 +9,7 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import EITHER, load
 from ticdc_assets.rows.columns import INEXACT, list_delta_columns
 from ticdc_assets.rows.lines import format_blocks
+from ticdc_assets.rows.table_rows import leave_out_kept
 from ticdc_assets.store.stored_rows import StoredRows
 from ticdc_assets.verify.canonical import (
     ComparedColumn,
@@ -48,7 +49,8 @@ def _read_images(stored: StoredRows, schema: TableSchema) -> Iterator[dict[str, 
     """Yield rows as texts; a TIMESTAMP that is one of two moments has both."""
     deltas = [delta for delta in list_delta_columns(schema) if delta.type == "timestamp"]
     timestamps = {delta.name: delta.column for delta in deltas}
-    for block in stored.read():
+    for stored_block in stored.read():
+        block = leave_out_kept(stored_block, schema)
         (lines,) = format_blocks([block], schema)
         maps = block[INEXACT].to_pylist() if INEXACT in block else [None] * len(lines)
         for line, exact_texts in zip(lines, maps, strict=True):

@@ -263,12 +263,12 @@ class _Run:
 
     def _open_with_spark(self, table: Incarnation, snapshot: Snapshot, count: int) -> "SparkLake":
         from ticdc_assets.verify.spark_lake import SparkLake
-        from ticdc_assets.views.large_tables import read_version
+        from ticdc_assets.views.large_tables import read_there
 
         if self._session is None:
             self._session = self._environment.open_spark()
         version = snapshot.versions[table.id]
-        return SparkLake(read_version(self._session, table.id, version, table.schema), count)
+        return SparkLake(*read_there(self._session, table, version, count))
 
     def _recheck(
         self,

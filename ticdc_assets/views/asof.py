@@ -19,6 +19,7 @@ from ticdc_assets.lake.log.applied_files import (
 )
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.plan.state import Incarnation, State
+from ticdc_assets.rows.kept import split_kept
 from ticdc_assets.rows.lines import format_columns, sort_by_key
 from ticdc_assets.rows.parts import Part
 from ticdc_assets.rows.table_rows import Rows
@@ -130,7 +131,7 @@ class AsOfView(TablesAt):
         from ticdc_assets.views.large_tables import make_frame
 
         rows = self.rows(table)
-        return None if rows is None else make_frame(self.lake, rows, table.schema)
+        return None if rows is None else make_frame(self.lake, rows, table)
 
     def _read_in_workers(
         self, table: Incarnation, rows_per_part: int = _ROWS_PER_PART
@@ -138,15 +139,15 @@ class AsOfView(TablesAt):
         """Let Spark's workers read a table's rows; None for a table that never had any."""
         from ticdc_assets.views.large_tables import compute_rows, read_version
 
-        id, schema = table.id, table.schema
+        id = table.id
         tables = self._open().choose(id)
         version = tables.find_version(id)
         if version is not None:
-            return read_version(self.lake, id, version, schema)
+            return read_version(self.lake, table, version)
         if isinstance(tables, StoredTables):
             return None
         parts = -(-tables.count(id) // rows_per_part) if tables.can_be_split(id) else 1
-        return compute_rows(self.lake, tables.describe(id), id, schema, max(parts, 1))
+        return compute_rows(self.lake, tables.describe(id), table, max(parts, 1))
 
     def frames(self) -> "dict[str, DataFrame]":
         """Return the rows of all tables that are not waiting or paused, by `db.table`."""
@@ -154,19 +155,22 @@ class AsOfView(TablesAt):
         return {name: frame for name, frame in named.items() if frame is not None}
 
     def lines(self, table: Incarnation, *, by_key: bool = False) -> Iterator[bytes]:
-        """Yield a table's rows as JSON lines, formatted like the reference model's.
+        """Yield a table's rows as JSON lines, formatted like the reference model's; no kept ones.
 
         They come in byte order as there, or in the order of the table's key.
         """
         if self.why_spark(table) is not None:
-            from ticdc_assets.views.large_tables import format_lines
+            from ticdc_assets.views.large_tables import format_lines, leave_out_kept
 
             frame = self.frame(table)
             assert frame is not None
+            if table.layout.archived:
+                frame = leave_out_kept(frame)
             yield from format_lines(frame, table.schema, by_key=by_key)
             return
         rows = self.rows(table)
-        lines = [] if rows is None else format_columns(rows.columns, table.schema)
+        there = None if rows is None else split_kept(rows).there
+        lines = [] if there is None else format_columns(there.columns, table.schema)
         yield from sort_by_key(lines, table.schema) if by_key else sorted(lines)
 
 

@@ -19,10 +19,10 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.key_parts import CURRENT, make_table_path
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.rows.columns import (
-    COMMIT_TS,
-    COMMIT_TS_COMMENT,
+    DELETED_TS,
     DeltaColumn,
     list_delta_columns,
+    list_own_columns,
     measure_decimal,
 )
 from ticdc_assets.safe_text import escape_markdown
@@ -43,6 +43,8 @@ _DUCKDB_TYPES = {
 _UNSAFE = re.compile(r"[^\w-]+")
 # A value upstream that is no date is NULL in these.
 _HOLDS_NO_ZERO_DATE = ("date", "timestamp", "timestamp_ntz")
+# A value of a kept row that a later DDL could not convert is NULL.
+_NOT_NULL_UPSTREAM = {"not_null": {"config": {"where": f"{DELETED_TS} IS NULL"}}}
 # Jinja makes one line break of two characters.
 _JINJA = re.compile(r"\{(?=[{%#])|\r")
 # dbt quotes the names of columns in tests without escaping them, and renders them twice.
@@ -141,14 +143,15 @@ def _describe_columns(table: Incarnation) -> list[Properties]:
     for column in list_delta_columns(schema, table.layout):
         one = _describe_column(column)
         is_known = not by_name[column.column].nullable and column.type not in _HOLDS_NO_ZERO_DATE
-        tests = ["not_null"] if is_known else []
+        tests: list[Any] = []
+        if is_known:
+            tests.append(_NOT_NULL_UPSTREAM if table.layout.archived else "not_null")
         if key == (column.column,):
             tests.append("unique")
         if tests and not _UNQUOTABLE.search(column.name):
             one["data_tests"] = tests
         described.append(one)
-    own = DeltaColumn(COMMIT_TS, "bigint", COMMIT_TS_COMMENT, COMMIT_TS)
-    return [*described, _describe_column(own)]
+    return [*described, *map(_describe_column, list_own_columns(table.layout))]
 
 
 def _describe_column(column: DeltaColumn) -> Properties:

@@ -155,8 +155,8 @@ class Exporter:
         rows = view.rows(table)
         if rows is None:
             return None
-        columns = make_columns(table.schema, with_map=True)
-        stored = write_table(rows, table.schema).cast(columns)
+        columns = make_columns(table.schema, table.shown_layout, with_map=True)
+        stored = write_table(rows, table.schema, table.shown_layout).cast(columns)
         path = self._find_path(table)
         with self._explained():
             # What a killed export left.

@@ -10,7 +10,14 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.exact_texts import MAP
-from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_delta_columns
+from ticdc_assets.plan.layout import PLAIN, Layout
+from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.rows.columns import (
+    DELETED_TS,
+    INEXACT,
+    list_delta_columns,
+    list_own_columns,
+)
 from ticdc_assets.rows.lines import format_blocks, list_key_columns
 from ticdc_assets.rows.parts import Part
 from ticdc_assets.rows.table_rows import Rows, write_table
@@ -24,41 +31,56 @@ _LINE = "line"
 _ROWS_PER_BATCH = 16_384
 
 
-def make_frame(lake: LakeSession, rows: Rows | None, schema: TableSchema) -> DataFrame:
-    """Make a frame of rows that this process holds."""
-    types = _write_types(schema)
+def make_frame(lake: LakeSession, rows: Rows | None, table: Incarnation) -> DataFrame:
+    """Make a frame of rows of a table that this process holds."""
+    types = _write_types(table)
     if not rows:
         # Spark Connect makes no frame of Arrow without rows.
         return lake.spark.createDataFrame([], types)
-    return lake.make_frame(write_table(rows, schema), types)
+    return lake.make_frame(write_table(rows, table.schema, table.shown_layout), types)
 
 
-def read_version(lake: LakeSession, id: str, version: int, schema: TableSchema) -> DataFrame:
+def read_version(lake: LakeSession, table: Incarnation, version: int) -> DataFrame:
     """Read the rows of a version of a current table."""
-    stored = open_frame(lake, f"current/{id}", version)
+    stored = open_frame(lake, f"current/{table.id}", version)
     known = set(stored.columns)
     columns = (
         (F.col(quote_identifier(name)) if name in known else F.lit(None)).cast(type).alias(name)
-        for name, type in _list_types(schema)
+        for name, type in _list_types(table.schema, table.shown_layout)
     )
     return stored.select(*columns)
 
 
-def compute_rows(
-    lake: LakeSession, tables: TableRows, id: str, schema: TableSchema, parts: int
-) -> DataFrame:
+def read_there(
+    lake: LakeSession, table: Incarnation, version: int, count: int
+) -> tuple[DataFrame, int]:
+    """Read the rows of a version that are there upstream, and count them; `count` is of all."""
+    rows = read_version(lake, table, version)
+    if not table.layout.archived:
+        return rows, count
+    there = leave_out_kept(rows)
+    return there, there.count()
+
+
+def leave_out_kept(rows: DataFrame) -> DataFrame:
+    """Leave out the rows of an archived table that were deleted."""
+    return rows.where(F.col(DELETED_TS).isNull())
+
+
+def compute_rows(lake: LakeSession, tables: TableRows, table: Incarnation, parts: int) -> DataFrame:
     """Have Spark's workers read a table in parts."""
     numbers = lake.spark.range(0, parts, 1, parts)
-    return numbers.mapInArrow(_Reader(tables, id, schema, parts), _write_types(schema))
+    return numbers.mapInArrow(_Reader(tables, table, parts), _write_types(table))
 
 
-def _list_types(schema: TableSchema) -> list[tuple[str, str]]:
-    columns = [(column.name, column.type) for column in list_delta_columns(schema)]
-    return [*columns, (COMMIT_TS, "bigint"), (INEXACT, MAP)]
+def _list_types(schema: TableSchema, layout: Layout = PLAIN) -> list[tuple[str, str]]:
+    columns = (*list_delta_columns(schema), *list_own_columns(layout))
+    return [*((column.name, column.type) for column in columns), (INEXACT, MAP)]
 
 
-def _write_types(schema: TableSchema) -> str:
-    return ", ".join(f"{quote_identifier(name)} {type}" for name, type in _list_types(schema))
+def _write_types(table: Incarnation) -> str:
+    types = _list_types(table.schema, table.shown_layout)
+    return ", ".join(f"{quote_identifier(name)} {type}" for name, type in types)
 
 
 @dataclass(frozen=True)
@@ -66,17 +88,17 @@ class _Reader:
     """Reads the parts of a table of which Spark sends the numbers to its process."""
 
     tables: TableRows
-    id: str
-    schema: TableSchema
+    table: Incarnation
     parts: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        id, schema = self.table.id, self.table.schema
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 part = Part(number, self.parts) if self.parts > 1 else None
-                rows = self.tables.read({self.id: self.schema}, part).get(self.id)
+                rows = self.tables.read({id: schema}, part).get(id)
                 if rows is not None:
-                    table = write_table(rows, self.schema)
+                    table = write_table(rows, schema, self.table.shown_layout)
                     yield from table.to_batches(max_chunksize=_ROWS_PER_BATCH)
 
 

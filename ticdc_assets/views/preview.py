@@ -8,7 +8,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, choose_delta_names
+from ticdc_assets.rows.columns import (
+    COMMIT_TS,
+    DELETED_TS,
+    INEXACT,
+    choose_delta_names,
+    find_name_of_deletes,
+)
 from ticdc_assets.rows.lines import write_texts
 from ticdc_assets.rows.table_rows import read_columns
 from ticdc_assets.store.reader import LakeReader
@@ -75,6 +81,8 @@ def _print(block: Mapping[str, pa.Array], schema: TableSchema) -> dict[str, Sequ
         names[column]: found for column, found in printed.items()
     }
     texts[COMMIT_TS] = [str(ts) for ts in block[COMMIT_TS].to_pylist()]
+    if DELETED_TS in block and find_name_of_deletes(schema) is None:
+        texts[DELETED_TS] = [ts and str(ts) for ts in block[DELETED_TS].to_pylist()]
     if INEXACT in block:
         texts[INEXACT] = list(map(_format_entries, block[INEXACT].to_pylist()))
     return texts

@@ -116,7 +116,7 @@ class ComputedTables:
                 stopped = results[id].stopped
                 if stopped is not None:
                     raise TableCannotContinue(stopped)
-                found[id] = results[id].rows.rename_like(wanted[id])
+                found[id] = results[id].all_rows.rename_like(wanted[id])
         return found
 
     def _find_work(self, ids: Collection[str]) -> dict[str, TableWork]:

@@ -23,6 +23,7 @@ from ticdc_assets.rows.columns import (
     DeltaColumn,
     choose_delta_names,
     list_delta_columns,
+    list_own_columns,
 )
 from ticdc_assets.safe_text import join_for_shell
 from ticdc_assets.store.delta_log import VersionGone, count_rows
@@ -87,7 +88,7 @@ def columns_match_schema_history(
 ) -> Mapping[str, Result | NotEvaluated]:
     """The Delta table has exactly the columns of its newest schema, in order and type.
 
-    Behind them are `_commit_ts` and, in some tables, `_inexact`.
+    Behind them are `_commit_ts` and, in some tables, `_deleted_at`, `_deleted_ts` and `_inexact`.
     """
     return {table.id: _compare_columns(context, table) for table in tables}
 
@@ -99,8 +100,8 @@ def _compare_columns(context: CheckContext, table: Incarnation) -> KnownRows | N
     if table.id not in context.newest_schemas:
         return NotEvaluated("the schema history has no version of the table")
     schema = read_json(context.newest_schemas[table.id], TableSchema)
-    columns = list_delta_columns(schema, table.layout)
-    expected = [f"{c.name} {c.type}" for c in columns] + [f"{COMMIT_TS} bigint"]
+    columns = (*list_delta_columns(schema, table.layout), *list_own_columns(table.layout))
+    expected = [f"{c.name} {c.type}" for c in columns]
     types = read_schema(LakeReader(context.lake.location).open(f"current/{table.id}", version))
     if INEXACT in types.names:
         expected.append(f"{INEXACT} map<string,string>")
@@ -300,6 +301,8 @@ def _why_not_countable(context: CheckContext, table: Incarnation) -> str | None:
         return _STOPPED
     if table.partial_reason is not None:
         return "the table is partial: deletes may concern rows never sent"
+    if table.layout.archived:
+        return "the table keeps deleted rows"
     if not table.schema.key:
         return "the table has no handle key: a repeated row looks like a second equal row"
     if table.id in context.replayed_tables:

@@ -40,6 +40,7 @@ from ticdc_assets.schema.catalog import key_of
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.problem import Problem
+from ticdc_assets.stream.rules import make_rules
 from ticdc_assets.upstream.snapshot import OpenUpstream
 
 # Called after each table with how many are done, and how many there are.
@@ -120,7 +121,8 @@ class _Applier:
             snapshot = self._apply_window(snapshot, control, snapshot.ts, snapshot.batch)
         knows_more = request is not None and control.watermark_state != snapshot.state.watermarks
         layouts = self._lake.feed.layouts
-        is_outdated = request is None and needs_layouts(snapshot.state, layouts)
+        rules = make_rules(self._lake.feed)
+        is_outdated = request is None and needs_layouts(snapshot.state, layouts, rules)
         if newest > snapshot.batch or ts > snapshot.ts or knows_more or is_outdated:
             snapshot = self._apply_window(snapshot, control, ts, newest)
         return dataclasses.replace(self._result, resolved_ts=snapshot.ts, snapshot=snapshot)

@@ -26,11 +26,13 @@ from ticdc_assets.plan.layout import PLAIN, Layout
 from ticdc_assets.rows.column_moves import map_columns
 from ticdc_assets.rows.columns import (
     COMMIT_TS,
-    COMMIT_TS_COMMENT,
+    DELETED_AT,
+    DELETED_TS,
     INEXACT,
     INEXACT_COMMENT,
     DeltaColumn,
     list_delta_columns,
+    list_own_columns,
 )
 from ticdc_assets.rows.keyed import find_key
 from ticdc_assets.rows.merging import PUT
@@ -167,13 +169,13 @@ class CurrentTable:
 
     # Merge
 
-    def merge(self, listed: DataFrame, schema: TableSchema) -> None:
+    def merge(self, listed: DataFrame, schema: TableSchema, layout: Layout = PLAIN) -> None:
         """Merge rows that are put or gone (`rows.merging`)."""
         columns = [name for name in listed.columns if name != PUT]
         # In one struct column, so that no name is both a source and a target column.
         values_struct = F.struct(*(_get(n).alias(f"c{at}") for at, n in enumerate(columns)))
         values = {n: F.col(f"`⌗values`.c{at}") for at, n in enumerate(columns)}
-        same = _match(values, schema)
+        same = _match(values, schema, layout)
         every = {quote_identifier(n): value for n, value in values.items()}
         put = F.col(PUT)
         merge = listed.select(PUT, values_struct.alias("⌗values")).mergeInto(self.sql, same)
@@ -185,19 +187,20 @@ def _list_columns(
     schema: TableSchema, layout: Layout, *, with_map: bool
 ) -> list[tuple[str, str, str]]:
     """List the name, the type and the comment of every column."""
-    columns = [(c.name, c.type, c.comment) for c in list_delta_columns(schema, layout)]
-    columns.append((COMMIT_TS, "bigint", COMMIT_TS_COMMENT))
+    listed = (*list_delta_columns(schema, layout), *list_own_columns(layout))
+    columns = [(c.name, c.type, c.comment) for c in listed]
     return [*columns, (INEXACT, MAP, INEXACT_COMMENT)] if with_map else columns
 
 
-def _match(values: Mapping[str, Column], schema: TableSchema) -> Column:
+def _match(values: Mapping[str, Column], schema: TableSchema, layout: Layout) -> Column:
     """Return whether a row of the table is one that a row to merge stands for.
 
     A table without a key gets every row that is put, and loses all equal to one that is gone.
     """
     key = find_key(schema)
     if not key:
-        names = [name for name in values if name not in (COMMIT_TS, INEXACT)]
+        own = (COMMIT_TS, INEXACT, *([DELETED_AT, DELETED_TS] if layout.archived else ()))
+        names = [name for name in values if name not in own]
         equal = [_get(name).eqNullSafe(values[name]) for name in names]
         if INEXACT in values:
             ours, theirs = (

@@ -105,7 +105,7 @@ class SparkCommits:
         elif done.way == "append":
             table.append(rows, write_ts(self._ts))
         else:
-            table.merge(rows, schema)
+            table.merge(rows, schema, done.layout)
 
 
 @contextmanager

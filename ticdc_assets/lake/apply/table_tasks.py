@@ -26,6 +26,7 @@ from ticdc_assets.plan.layout import PLAIN, Layout
 from ticdc_assets.plan.steps import ApplyRows, TableWork
 from ticdc_assets.rows.clustering import find_clustering_column, split_by_column
 from ticdc_assets.rows.columns import INEXACT
+from ticdc_assets.rows.merged_steps import changes_table
 from ticdc_assets.rows.merging import Concerned, list_merge, needs_rows
 from ticdc_assets.rows.parts import Part, list_identifying
 from ticdc_assets.rows.table import RowSource, SegmentCounts, TableResult, do_work
@@ -214,12 +215,16 @@ def _finish(
     quarantined = _pack(result.quarantined)
     if result.stopped is not None:
         return TableDone(id, task.way, quarantined=quarantined, stopped=result.stopped)
-    schema, layout = task.work[id].after, task.work[id].layout
+    work = task.work[id]
+    schema, layout = work.after, work.layout
+    if task.way == "whole" and id in task.versions and not changes_table(work):
+        # Others have taken rows from it.
+        return TableDone(id, task.way, layout)
     try:
         if task.way == "merge":
             rows = list_merge(result, concerned, schema, layout)
         else:
-            rows = write_table(result.rows, schema, layout)
+            rows = write_table(result.all_rows, schema, layout)
         has_map = rows[INEXACT].null_count < rows.num_rows
         if not has_map:
             rows = rows.drop_columns([INEXACT])
@@ -229,7 +234,7 @@ def _finish(
         # Of the storage, not of the table.
         raise
     except CONTENT_ERRORS as error:
-        reason = describe_content_error(locate_value(error, task.work[id], source))
+        reason = describe_content_error(locate_value(error, work, source))
         return TableDone(id, task.way, quarantined=quarantined, stopped=reason)
     return TableDone(
         id,

@@ -23,7 +23,7 @@ from ticdc_assets.lake.apply.time_spans import SpanFiles, cut_span, find_span
 from ticdc_assets.lake.apply.window import PreparedWindow, has_files
 from ticdc_assets.plan.steps import Alter, ApplyRows, TableWork, group_by_exchange
 from ticdc_assets.rows.column_moves import takes_new_files
-from ticdc_assets.rows.merged_steps import merge_steps
+from ticdc_assets.rows.merged_steps import changes_table, merge_steps
 from ticdc_assets.rows.merging import can_be_merged
 from ticdc_assets.rows.parts import can_be_split
 from ticdc_assets.store.commits import write_ts
@@ -149,6 +149,9 @@ class WindowWork:
 
     def _appends(self, work: TableWork) -> bool:
         """Whether the work on an existing table only adds rows."""
+        if work.layout_before.archived and work.before.key:
+            # A row may take the place of a kept one.
+            return False
         steps = merge_steps(work.before, work.steps)
         return all(isinstance(s, ApplyRows) and self._only_inserts(s) for s in steps)
 
@@ -236,10 +239,8 @@ class WindowWork:
 
     def _changes(self, done: TableDone) -> bool:
         """Whether the Delta table changes: many a DDL leaves it as it is."""
-        work = self._work(done.id)
         is_new = done.id not in self.window.start.versions
-        is_changed = is_new or work.is_laid_out_anew
-        return is_changed or bool(merge_steps(work.before, work.steps))
+        return is_new or changes_table(self._work(done.id))
 
 
 def _make_outcome(done: TableDone, version: int | None) -> TableOutcome:

@@ -9,7 +9,12 @@ from pyspark.sql import DataFrame
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.exact_texts import MAP
 from ticdc_assets.lake.apply.table_tasks import TableDone
-from ticdc_assets.rows.columns import INEXACT, list_delta_columns, make_row_schema
+from ticdc_assets.rows.columns import (
+    INEXACT,
+    list_delta_columns,
+    list_own_columns,
+    make_row_schema,
+)
 from ticdc_assets.rows.merging import PUT
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.small_tables import open_files
@@ -20,7 +25,8 @@ def open_written(
 ) -> DataFrame:
     """Open the rows that tasks wrote for a table as a frame."""
     columns = make_row_schema(schema, done.layout)
-    types = [*(c.type for c in list_delta_columns(schema, done.layout)), "bigint", MAP]
+    listed = (*list_delta_columns(schema, done.layout), *list_own_columns(done.layout))
+    types = [*(c.type for c in listed), MAP]
     if not with_map:
         columns, types = columns.remove(columns.get_field_index(INEXACT)), types[:-1]
     if done.way == "merge":

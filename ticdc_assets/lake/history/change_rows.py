@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.exact_texts import MAP
 from ticdc_assets.lake.history.columns import HistoryColumn, store_columns, take_over_columns
-from ticdc_assets.lake.history.rows import Block, get_time
-from ticdc_assets.rows.columns import INEXACT, OWN_FIELDS, list_delta_columns
+from ticdc_assets.lake.history.rows import Block
+from ticdc_assets.rows.columns import EXACT_TEXTS, INEXACT, list_delta_columns
 from ticdc_assets.rows.identity import are_same, make_comparable
-from ticdc_assets.rows.table_rows import Rows, join_chunks, write_table
+from ticdc_assets.rows.table_rows import Rows, get_time, join_chunks, write_table
 from ticdc_assets.rows.versions import StepVersions
 from ticdc_assets.store.arrow import arrow_schema
 from ticdc_assets.store.contracts import CHANGES, IMAGES
@@ -104,7 +104,7 @@ def _make_comparable(array: pa.Array) -> pa.Array:
 
 def make_image_type(types: Iterable[tuple[str, pa.DataType]]) -> pa.StructType:
     """Return the type of an image with columns of some names and types."""
-    exact = OWN_FIELDS[-1]
+    exact = EXACT_TEXTS
     return pa.struct([*(pa.field(name, type) for name, type in types), exact])
 
 
@@ -165,7 +165,7 @@ def _take_over(
         if physical in places
     }
     values = take_over_columns(columns, stored, count)
-    exact = stored[INEXACT].cast(OWN_FIELDS[-1].type)
+    exact = stored[INEXACT].cast(EXACT_TEXTS.type)
     return _pack([*values, exact], [c.name for c in columns], pc.is_null(images))
 
 

@@ -15,7 +15,7 @@ from ticdc_assets.lake.history.columns import (
 )
 from ticdc_assets.rows import table_rows
 from ticdc_assets.rows.columns import INEXACT
-from ticdc_assets.rows.table_rows import Rows, write_table
+from ticdc_assets.rows.table_rows import Rows, get_time, write_table
 from ticdc_assets.rows.version_chains import OpenVersions, Versions
 from ticdc_assets.rows.versions import begin_versions
 from ticdc_assets.store.arrow import arrow_schema
@@ -30,8 +30,6 @@ from ticdc_assets.store.contracts import (
 _DDL = "ddl"
 LOAD = "load"
 _OWN = arrow_schema(", ".join(f"{name} {type}" for name, type in HISTORY.items()))
-# A TSO is a time in milliseconds, and a counter.
-_COUNTER_BITS = 18
 
 # Stored rows by column, some at a time.
 Block = Mapping[str, pa.Array]
@@ -103,9 +101,3 @@ def make_rows(
     exact = written[INEXACT].combine_chunks()
     own = [begins, get_time(begins), ends, get_time(ends), began, exact]
     return pa.Table.from_arrays([*values, *own], schema=list_history_fields(columns))
-
-
-def get_time(ts: pa.Array) -> pa.Array:
-    """Return the time of a TSO."""
-    milliseconds = pc.shift_right(ts, _COUNTER_BITS).cast(pa.timestamp("ms", "UTC"))
-    return milliseconds.cast(pa.timestamp("us", "UTC"))

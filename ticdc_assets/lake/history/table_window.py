@@ -9,6 +9,7 @@ from ticdc_assets.lake.apply.table_tasks import TableTask, read_blocks
 from ticdc_assets.lake.apply.window import PreparedWindow, has_files
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.plan.steps import TableWork, group_by_exchange
+from ticdc_assets.rows.kept import split_kept
 from ticdc_assets.rows.merging import Concerned
 from ticdc_assets.rows.parts import can_be_split, list_identifying
 from ticdc_assets.rows.table_rows import concat_rows, make_no_rows
@@ -75,7 +76,7 @@ def read_start(
     """Read the rows of a current table as versions, all or those that events concern."""
     schema = task.work[id].before
     stored = StoredRows(LakeReader(location), f"current/{id}", task.versions[id])
-    read = read_blocks(stored, schema, None)
+    read = (split_kept(rows).there for rows in read_blocks(stored, schema, None))
     blocks = (begin_versions(rows, rows.commit_ts, None) for rows in read)
     return choose_versions(blocks, task, id, concerned)
 
