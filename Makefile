@@ -138,4 +138,5 @@ $(BROKER_JARS): $(addprefix ticdc_assets/resources/,jars.lock jars.py) $(LOCKED)
 
 $(CATALOG_JARS): $(addprefix ticdc_assets/resources/,jars.lock jars.py) $(LOCKED) | $(INSTALLED)
 	$(RUN) -m ticdc_assets.resources.jars iceberg-rest
+	$(RUN) -m ticdc_assets.resources.jars iceberg-spark
 	@touch $@

@@ -193,7 +193,7 @@ def iceberg_catalog(folder: Path) -> Iterator[str]:
         "CATALOG_REST_PORT": str(port),
     }
     stated = [f"{name}={value}" for name, value in settings.items()]
-    paths = [*jars.find_server_jars(jars.ICEBERG_REST), SPARK_HOME / "jars" / "*"]
+    paths = [*jars.find_test_jars(jars.ICEBERG_REST), SPARK_HOME / "jars" / "*"]
     class_path = os.pathsep.join(map(str, paths))
     command = [
         *("env", *stated, str(find_java()), "-Xmx512m", f"-Djava.io.tmpdir={folder}"),
