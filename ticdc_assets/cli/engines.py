@@ -144,6 +144,8 @@ class Engine:
     any_name: bool = False
     # A comment per table, for what takes no statement.
     comment: str | None = None
+    # The characters in the path of a lake that it takes for something else.
+    misread: str = ""
 
 
 _REGISTER = "CREATE TABLE IF NOT EXISTS {schema}.{table} USING delta LOCATION {uri}"
@@ -229,6 +231,7 @@ ENGINES: Mapping[str, Engine] = {
         on_disk=True,
         disk_table=f"{_VIEW} deltaLakeLocal({{uri}})",
         any_name=True,
+        misread="*{}",
     ),
     "duckdb": Engine(
         "DuckDB 1.5",
@@ -238,6 +241,7 @@ ENGINES: Mapping[str, Engine] = {
         ("The extension delta is loaded by itself, or with INSTALL delta and LOAD delta",),
         on_disk=True,
         any_name=True,
+        misread="%",
     ),
     "starrocks": Engine(
         "StarRocks",
