@@ -225,6 +225,7 @@ ENGINES: Mapping[str, Engine] = {
             "WARNING: a view keeps the columns and types that it was made with: after a DDL that"
             " changes a type, values that do not fit the old one are WRONG, without an error",
             "Run these statements again after each DDL, or with each advance",
+            "ClickHouse has no NULL of an array or a map: one that is empty takes its place",
         ),
         text=_escape_text,
         schemes=dict([_S3, _GS]),
