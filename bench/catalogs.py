@@ -109,7 +109,7 @@ class Registered:
 
 
 @contextmanager
-def _counted() -> Iterator[Counter[str]]:
+def count_calls() -> Iterator[Counter[str]]:
     """Count what is sent on the wire."""
     calls: Counter[str] = Counter()
 
@@ -135,7 +135,7 @@ def _counted() -> Iterator[Counter[str]]:
 
 
 def _take(work: Callable[[], int]) -> Registered:
-    with _counted() as calls:
+    with count_calls() as calls:
         clock = Clock()
         runs = work()
         return Registered(clock.read_usage(), calls.total(), runs)

@@ -71,7 +71,8 @@ def run_server(command: list[str], folder: Path, name: str) -> Iterator[subproce
 
 
 def wait_for_port(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    for _ in range(600):
+    # On a busy machine, Java takes a minute for what otherwise takes three seconds.
+    for _ in range(1800):
         if server.poll() is None:
             with socket.socket() as probe:
                 if probe.connect_ex((HOST, port)) == 0:
