@@ -61,7 +61,8 @@ def test_spark_reads_a_life_of_twenty_tables_by_name_in_a_metastore(
     monkeypatch.setattr(register, "_MOST_SECONDS", 600.0)
     lake, life = open_lake(tmp_path), Life(3)
     catalog = open_catalog(HiveCatalog(metastore, "spark_"))
-    for _ in range(3):
+    first: Contents = {}
+    for number in range(3):
         contents = life.live()
         advance(lake, life.send())
         problems = register_tables(lake.location, read_last_snapshot(lake), catalog)
@@ -71,7 +72,12 @@ def test_spark_reads_a_life_of_twenty_tables_by_name_in_a_metastore(
         listed = reader.query("SHOW TABLES IN spark_d", "SHOW TABLES IN spark_e")
         there = {(t["namespace"], t["tableName"]) for each in listed for t in each.to_pylist()}
         assert there == {(f"spark_{database}", table.lower()) for database, table in taken}
-        assert read_tables(reader, life, taken) == taken
+        first = first or taken
+        # Spark takes a second for each: all that changed at the end, and some of it before.
+        changed = [name for name, rows in taken.items() if first.get(name) != rows]
+        names = changed if number == 2 else sorted(taken)[:3]
+        assert read_tables(reader, life, names) == {name: taken[name] for name in names}
+    assert changed
 
 
 def read_tables(reader: SparkProcess, life: Life, names: Iterable[Name]) -> Contents:
