@@ -69,7 +69,7 @@ format: $(INSTALLED) ## Format the code and fix what the linter can
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
 
-bench: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Measure everything beside a baseline: a table, artefacts/bench.json, docs/bench.png (20 minutes)
+bench: $(INSTALLED) $(JARS) $(BROKER_JARS) $(CATALOG_JARS) ## Measure everything beside a baseline: a table, artefacts/bench.json, docs/bench.png (25 minutes)
 	$(RUN) -m bench --chart docs/bench.png
 
 lock: $(INSTALLED) ## Resolve the lock files (UPGRADE=--upgrade for the newest versions)
@@ -138,4 +138,5 @@ $(BROKER_JARS): $(addprefix ticdc_assets/resources/,jars.lock jars.py) $(LOCKED)
 
 $(CATALOG_JARS): $(addprefix ticdc_assets/resources/,jars.lock jars.py) $(LOCKED) | $(INSTALLED)
 	$(RUN) -m ticdc_assets.resources.jars iceberg-rest
+	$(RUN) -m ticdc_assets.resources.jars iceberg-spark
 	@touch $@

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bench import commands, decode, dev, kafka, lake, load, windows
+from bench import catalogs, commands, decode, dev, kafka, lake, load, windows
 from bench.figure import Figure
 from bench.processes import call_apart
 from bench.report import draw_chart, format_json, format_table
@@ -21,6 +21,7 @@ _BENCHMARKS: Mapping[str, Callable[[], list[Figure]]] = {
     "kafka": kafka.measure,
     "windows": windows.measure,
     "commands": commands.measure,
+    "catalogs": catalogs.measure,
     "dev": dev.measure,
 }
 

@@ -11,8 +11,8 @@ TEXT = (ROOT / "docs" / "licences.md").read_text()
 ROWS = dict(re.findall(r"(?m)^\| `([^`]+)` \| ([^|]+) \|", TEXT))
 LOCKED = set(re.findall(r"(?m)^([a-z0-9][\w.-]*)==", (ROOT / "requirements.lock").read_text()))
 LOADED = [jar for store in (None, *jars.STORES) for jar in jars.read_lock(store)]
-SERVED = [jar for server in jars.SERVERS for jar in jars.read_server_lock(server)]
-JARS = {jar.coordinate for jar in [*LOADED, *SERVED]}
+FOR_TESTS = [jar for part in jars.FOR_TESTS for jar in jars.read_test_lock(part)]
+JARS = {jar.coordinate for jar in [*LOADED, *FOR_TESTS]}
 # They ask to keep notices; MPL and EPL also to publish changes to their own files.
 FAMILIES = ("0BSD", "Apache", "BSD", "CC0", "EPL", "ISC", "MIT", "MPL", "PSF", "Zlib")
 SPELT_OUT = {"Mozilla Public License": "MPL", "Python Software Foundation": "PSF", "ISCL": "ISC"}

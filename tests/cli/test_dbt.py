@@ -120,6 +120,14 @@ def test_patterns_select_and_into_overwrites_only_what_the_command_wrote(
     assert "no/sources.yml: --into: cannot be written: No such file or directory" in error
 
 
+def test_a_path_that_duckdb_misreads_is_an_error(shop: Shop, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "100% z").symlink_to(shop.root)
+    *others, _ = options(shop)
+    code, out, (error,) = run("dbt-sources", *others, tmp_path / "100% z")
+    assert (code, out) == (2, b"")
+    assert "--lake: duckdb reads no table below a path with %, as '" in error
+
+
 def make(database: str, table: str, *columns: Column, key: tuple[str, ...], **more: Any) -> Any:
     index = Index("PRIMARY", key, True, True)
     schema = TableSchema(database, table, columns, (index,))

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import product
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pytest
 import sqlglot
@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.hostile_names import NAMES
-from tests.lake.readers import open_duckdb
+from tests.lake.readers import open_query
 from ticdc_assets.cli.engines import ENGINES, READERS
 from ticdc_assets.cli.statements import ListedTable, write_statements
 from ticdc_assets.errors import ConfigError
@@ -172,20 +172,39 @@ def list_hostile() -> Iterator[ListedTable]:
         yield ListedTable(name, f"{name}t", ())
 
 
-def test_duckdb_reads_tables_of_any_name(tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path), "f")
+# What a path may have and an engine does not take for something else.
+PATH = " \"<>`'é订 👍&+=;~$(@:!,"
+
+
+@pytest.mark.parametrize(
+    ("engine", "path"), [("duckdb", f"{PATH}{{*}}"), ("clickhouse", f"{PATH}%z")]
+)
+def test_an_engine_reads_tables_of_any_name_at_any_path(
+    tmp_path: Path, engine: str, path: str
+) -> None:
+    lake = Lake(str(tmp_path / path), "f")
     tables = list(list_hostile())
     for number, table in enumerate(tables):
         address = lake.address(table.database, table.table)
         Path(address).mkdir(parents=True)
         write_deltalake(address, pa.table({"id": pa.array([number], pa.int64())}))
-    connection = open_duckdb().cursor()
-    connection.execute("ATTACH ':memory:' AS names; USE names")
+    query = open_query(engine)
+
     for _ in range(2):
-        connection.execute("\n".join(write("duckdb", *tables, lake=lake)))
+        for line in write(engine, *tables, lake=lake):
+            if line and not line.startswith("-- "):
+                query(line)
     for number, table in enumerate(tables):
         names = map(replace_surrogates, (table.database, table.table))
-        quoted = ".".join('"' + name.replace('"', '""') + '"' for name in names)
-        assert connection.sql(f"SELECT id FROM {quoted}").fetchall() == [(number,)]
-    with pytest.raises(duckdb.Error):
-        connection.execute("SELECT * FROM plain.orders")
+        quoted = ".".join(map(ENGINES[engine].quote, names))
+        assert query(f"SELECT id FROM {quoted}").to_pylist() == [{"id": number}]
+
+
+@pytest.mark.parametrize(("engine", "sign"), [("duckdb", "%"), *product(["clickhouse"], "*{}")])
+def test_a_path_that_an_engine_misreads_is_an_error(engine: str, sign: str) -> None:
+    lake = Lake(f"/data/a{sign}b", "f")
+    with pytest.raises(ConfigError, match=r"^--for: ") as error:
+        write(engine, ListedTable("d", "t", ()), lake=lake)
+    assert f"{engine} reads no table below a path with {sign}, as '/data/a{sign}b/" in str(
+        error.value
+    )

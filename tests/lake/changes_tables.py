@@ -90,6 +90,11 @@ def _plain(row: dict[str, Any]) -> tuple[Any, ...]:
     """Return what all readers return for a row; each has its own zone for times."""
     parts = {name: value for name, value in row.items() if name != "time"}
     return tuple(
-        (name, list_values(value) if isinstance(value, dict) else value)
+        (name, _list_parts(value) if isinstance(value, dict) else value)
         for name, value in parts.items()
     )
+
+
+def _list_parts(image: dict[str, Any]) -> tuple[Any, ...] | None:
+    """List the values of an image: ClickHouse has no NULL of one, but one of NULLs."""
+    return list_values({name: value for name, value in image.items() if value != []}) or None

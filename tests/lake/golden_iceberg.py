@@ -46,14 +46,14 @@ def _compare_table(lake: LakeSession, address: str) -> int:
     table = open_iceberg(lake, address)
     for snapshot, (_, rows) in zip(table.snapshots(), read_snapshots(table), strict=True):
         assert snapshot.summary is not None
-        expected = _read_stated(lake, {**snapshot.summary.additional_properties}, rows.schema)
+        expected = read_stated(lake, {**snapshot.summary.additional_properties}, rows.schema)
         assert list_lines(rows, rows.schema) == expected, (address, snapshot)
     newest = read_with_duckdb(lake.path(f"iceberg/{address}"))
     assert list_lines(newest, rows.schema) == expected, address
     return len(table.snapshots())
 
 
-def _read_stated(lake: LakeSession, stated: dict[str, str], schema: pa.Schema) -> list[str]:
+def read_stated(lake: LakeSession, stated: dict[str, str], schema: pa.Schema) -> list[str]:
     """Read the rows of the Delta version that a snapshot states."""
     if stated["ticdc.status"] == "dropped":
         return []

@@ -4,7 +4,10 @@ import os
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 import duckdb
 import pandas
@@ -43,24 +46,58 @@ def open_duckdb() -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def _read_with_clickhouse(path: str, version: int) -> pa.Table:
+    """Read the newest version: the function takes no other."""
+    rows = query_clickhouse(f"SELECT * FROM deltaLakeLocal('{path}')")
+    for place, field in enumerate(rows.schema):
+        # It has no NULL of these: an empty one takes its place, and no table of the lake has one.
+        if pa.types.is_map(field.type) or pa.types.is_list(field.type):
+            values = [value or None for value in rows[place].to_pylist()]
+            rows = rows.set_column(place, field.name, pa.array(values, field.type))
+    return rows
+
+
+def query_clickhouse(statement: str) -> pa.Table:
+    """Run a statement in a server of this process; return its rows."""
+    with _clickhouse_lock:
+        session, before = _open_clickhouse(), Path.cwd()
+        # It reads no file outside of the working directory.
+        os.chdir("/")
+        try:
+            content = session.query(statement, "ArrowStream").bytes()
+        finally:
+            os.chdir(before)
+    return pa.ipc.open_stream(content).read_all() if content else pa.table({})
+
+
+def open_query(engine: str) -> Callable[[str], pa.Table]:
+    """Return what runs statements in an engine of this process, in names of their own."""
+    if engine == "clickhouse":
+        return query_clickhouse
+    connection = open_duckdb().cursor()
+    connection.execute("ATTACH OR REPLACE ':memory:' AS by_name; USE by_name")
+
+    def query(statement: str) -> pa.Table:
+        return connection.execute(statement).to_arrow_table()
+
+    return query
+
+
+_clickhouse_lock = Lock()
+
+
+@cache
+def _open_clickhouse() -> Any:
+    from chdb.session import Session
+
+    # A process has one.
+    return Session()
+
+
 def _read_with_daft(path: str, version: int) -> pa.Table:
     import daft
 
     return daft.read_deltalake(path, version=version).to_arrow()
-
-
-def _read_with_clickhouse(path: str, version: int) -> pa.Table:
-    """Read the newest version: the function takes no other."""
-    import chdb
-
-    # It reads no file outside of the working directory.
-    before = Path.cwd()
-    os.chdir("/")
-    try:
-        content = chdb.query(f"SELECT * FROM deltaLakeLocal('{path}')", "ArrowStream").bytes()
-    finally:
-        os.chdir(before)
-    return pa.ipc.open_stream(content).read_all()
 
 
 # Each reads a table at a path and a Delta version.
@@ -69,12 +106,12 @@ READERS: Mapping[str, Callable[[str, int], pa.Table]] = {
     "pandas, through delta-rs": _read_with_pandas,
     "Polars 2.1": _read_with_polars,
     "DuckDB 1.5": _read_with_duckdb,
+    "ClickHouse 26.9 (`chdb`)": _read_with_clickhouse,
 }
-# Those that are too large to be a dependency of tests, by the module that must be installed.
-LARGE_READERS: Mapping[str, tuple[str, Callable[[str, int], pa.Table]]] = {
-    "Daft 0.7": ("daft", _read_with_daft),
-    "ClickHouse 26.9 (`chdb`)": ("chdb", _read_with_clickhouse),
-}
+# Daft is no dependency of tests, since it takes no newer Arrow than that of half a year ago.
+DAFT: Mapping[str, Callable[[str, int], pa.Table]] = (
+    {"Daft 0.7": _read_with_daft} if find_spec("daft") else {}
+)
 
 
 def list_lines(rows: pa.Table, schema: pa.Schema) -> list[str]:

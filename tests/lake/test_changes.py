@@ -41,6 +41,7 @@ from ticdc_assets.views.changes import changes
 Update = Callable[[LakeSession], list[Problem]]
 WITH_HISTORY = dataclasses.replace(FEED, history=("shop.*",), changes=("shop.*",))
 
+WIDE = "id int primary key, v int, w int"
 WITH_D = "id int primary key, v int, s varchar(10), d int default 5"
 STEPS: list[Step] = [
     Ddl("CREATE TABLE `t` (id int primary key, v int, s varchar(10))", "t"),
@@ -211,17 +212,14 @@ class Killed(Exception):
 def test_a_killed_update_leaves_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    update = update_large_histories
-    lake = HistoryLake(spark, tmp_path, [], WITH_HISTORY)
+    lake, update = HistoryLake(spark, tmp_path, [], WITH_HISTORY), update_large_histories
     steps: list[Step] = [
         Ddl("CREATE TABLE `t` (id int primary key, v int)", "t"),
-        put("t", id=1, v=1),
-        put("t", id=2, v=2),
+        *(put("t", id=n, v=n) for n in (1, 2)),
         edit("t", {"id": 1, "v": 1}, v=10),
         cut("t", id=2, v=2),
-        Ddl("ALTER TABLE `t` ADD COLUMN w int", "t", "id int primary key, v int, w int"),
-        put("t", id=3, v=3, w=33),
-        put("t", id=4, v=4, w=44),
+        Ddl("ALTER TABLE `t` ADD COLUMN w int, ADD COLUMN x int", "t", f"{WIDE}, x int"),
+        *(put("t", id=n, v=n, w=11 * n, x=111 * n) for n in (3, 4)),
     ]
     *events, late = Teller("canal").tell(steps)
     take(lake, 1, [e for e in events if getattr(e, "commit_ts", 0) <= 130], 130, update)
@@ -242,13 +240,15 @@ def test_a_killed_update_leaves_nothing(
         version(120, 140, "insert", id=1, v=1),
         version(130, 150, "insert", id=2, v=2),
         version(140, None, "update", id=1, v=10),
-        version(170, None, "insert", id=3, v=3, w=33),
+        version(170, None, "insert", id=3, v=3, w=33, x=333),
     ]
     assert compare_with_histories(lake.lake) == 5
     for kind, expected in (("history", {"MERGE", "RESTORE"}), ("changes", {"RESTORE"})):
         table = lake.lake.sql(f"{kind}/{find_incarnation(lake, 110)}")
-        operations = spark.sql(f"DESCRIBE HISTORY {table}").select("operation").collect()
-        assert expected <= {row[0] for row in operations}
+        operations = [row["operation"] for row in spark.sql(f"DESCRIBE HISTORY {table}").collect()]
+        assert expected <= {*operations}
+        # One commit adds both columns to both structs, in each of the two runs.
+        assert operations.count("ADD COLUMNS") == 2
     # A replay removes the changes since its start, and leaves the others.
     take(lake, 3, [late], 200, update)
     assert compare_with_histories(lake.lake) == 6

@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
-from tests.lake.readers import LARGE_READERS, READERS, list_lines
+from tests.lake.readers import DAFT, READERS, list_lines
 from ticdc_assets.cli import engines
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance
@@ -174,8 +173,7 @@ def test_readers_read_what_the_document_says(
     expected = table.rows(table.version).toArrow()
     address, version = publish(table)
     said = {reader: row[feature].reads for reader, row in engines.READERS.items()}
-    large = {name: read for name, (module, read) in LARGE_READERS.items() if find_spec(module)}
-    for name, read in {**READERS, **large}.items():
+    for name, read in {**READERS, **DAFT}.items():
         for path, at in ((table.path, table.version), (address, version)):
             try:
                 lines = list_lines(read(path, at), expected.schema)

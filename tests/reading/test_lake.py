@@ -1,10 +1,12 @@
 """What `open_lake` reads is what the shop had, whichever library reads it, and stays so."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from zlib import crc32
 
@@ -236,6 +238,40 @@ def test_an_error_names_the_parameter_and_what_there_is(shop: Shop, tmp_path: Pa
         " lake"
     )
     assert "s3cr3t" not in fail(lambda: open_lake("s3://user:s3cr3t@bucket/lake"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "call", "given"),
+    [
+        ("uri", lambda lake, given: open_lake(given), [5, None, b"/data/lake", ["/data/lake"]]),
+        ("changefeed", lambda lake, given: open_lake("/", given), [5, {}, ["shop"]]),
+        ("at", lambda lake, given: lake.at(given), [date(2026, 3, 14), 1.5, None, True, (1,)]),
+        (
+            "at",
+            lambda lake, given: lake.table(TABLE, at=given),
+            [date(2026, 3, 14), 1.5, False, np.datetime64("2026-03-14")],
+        ),
+        (
+            "name",
+            lambda lake, given: lake.table(given),
+            [5, None, ("shop",), ("shop", "orders", "x"), ("shop", 5), b"shop.orders"],
+        ),
+        ("columns", lambda lake, given: lake.table(TABLE).arrow(given), [5, 1.5, date.min]),
+        ("columns", lambda lake, given: lake.table(TABLE).polars(given), [5]),
+        ("columns", lambda lake, given: lake.table(TABLE).history().pandas(given), [5]),
+        ("connection", lambda lake, given: lake.table(TABLE).duckdb(given), ["", 0, ":memory:"]),
+        ("connection", lambda lake, given: lake.table(TABLE).changes().duckdb(given), [5]),
+        ("session", lambda lake, given: lake.table(TABLE).spark(given), [None, "local[2]", 5]),
+    ],
+)
+def test_a_value_of_another_type_is_an_error_that_says_what_is_taken(
+    shop: Shop, setting: str, call: Callable[[PinnedLake, object], object], given: list[object]
+) -> None:
+    lake = open_lake(shop.root)
+    for value in given:
+        shown = "None" if value is None else f"a value of the type {type(value).__name__}"
+        text = fail(lambda value=value: call(lake, value))
+        assert re.fullmatch(f"{setting}: must be an? .+, not {shown}", text), text
 
 
 def test_of_several_changefeeds_one_is_named(shop: Shop, tmp_path: Path) -> None:

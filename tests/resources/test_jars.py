@@ -153,6 +153,6 @@ def test_the_lock_fits_the_installed_delta_and_spark(monkeypatch: pytest.MonkeyP
     number = hadoop.stem.removeprefix("hadoop-client-api-")
     coordinates = {jar.coordinate for found in locked.values() for jar in found}
     assert {f"org.apache.hadoop:hadoop-{one}:{number}" for one in ("aws", "azure")} <= coordinates
-    for found in (*locked.values(), *map(jars.read_server_lock, jars.SERVERS)):
+    for found in (*locked.values(), *map(jars.read_test_lock, jars.FOR_TESTS)):
         assert len({jar.file_name for jar in found}) == len(found)
         assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) for jar in found)

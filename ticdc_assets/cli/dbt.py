@@ -8,6 +8,7 @@ import yaml
 from ticdc_assets.cli.output import warn, write_data
 from ticdc_assets.cli.show import select_tables
 from ticdc_assets.cli.source import find_changefeed, open_names
+from ticdc_assets.cli.statements import require_path
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.views import overview
@@ -21,6 +22,8 @@ _WIDTH = 100
 def dbt_sources(options: argparse.Namespace) -> int:
     """Print or write the tables as sources of dbt."""
     names = open_names(options)
+    # dbt-duckdb reads the addresses as the statements of `sql` do.
+    require_path("duckdb", names.reader.location.path("current"), setting="--lake")
     listed = overview.list_tables(names.reader, names.applied, dropped=False)
     lines = select_tables(names, listed, options.patterns)
     state, versions = names.applied.state, names.applied.versions

@@ -144,6 +144,8 @@ class Engine:
     any_name: bool = False
     # A comment per table, for what takes no statement.
     comment: str | None = None
+    # The characters in the path of a lake that it takes for something else.
+    misread: str = ""
 
 
 _REGISTER = "CREATE TABLE IF NOT EXISTS {schema}.{table} USING delta LOCATION {uri}"
@@ -223,12 +225,14 @@ ENGINES: Mapping[str, Engine] = {
             "WARNING: a view keeps the columns and types that it was made with: after a DDL that"
             " changes a type, values that do not fit the old one are WRONG, without an error",
             "Run these statements again after each DDL, or with each advance",
+            "ClickHouse has no NULL of an array or a map: one that is empty takes its place",
         ),
         text=_escape_text,
         schemes=dict([_S3, _GS]),
         on_disk=True,
         disk_table=f"{_VIEW} deltaLakeLocal({{uri}})",
         any_name=True,
+        misread="*{}",
     ),
     "duckdb": Engine(
         "DuckDB 1.5",
@@ -238,6 +242,7 @@ ENGINES: Mapping[str, Engine] = {
         ("The extension delta is loaded by itself, or with INSTALL delta and LOAD delta",),
         on_disk=True,
         any_name=True,
+        misread="%",
     ),
     "starrocks": Engine(
         "StarRocks",

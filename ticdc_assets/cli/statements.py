@@ -131,6 +131,7 @@ def _choose_name(engine: Engine, table: ListedTable) -> tuple[str, str]:
 
 def _translate(name: str, engine: Engine, path: str) -> str:
     """Write a path or URI of the lake as an engine does."""
+    require_path(name, path, setting="--for")
     scheme, is_uri, rest = path.partition("://")
     stores = ", ".join(f"{each}://" for each in engine.schemes.values())
     if not is_uri:
@@ -148,6 +149,16 @@ def _translate(name: str, engine: Engine, path: str) -> str:
         account = f"{found['account']}.blob.{found['host']}"
         rest = f"{account}/{found['container']}{rest[found.end() :]}"
     return f"{written}://{rest}"
+
+
+def require_path(name: str, path: str, *, setting: str) -> None:
+    """Raise an error if an engine reads no table below a path, or another one."""
+    if found := [each for each in ENGINES[name].misread if each in path]:
+        reason = (
+            f"{name} reads no table below a path with {found[0]}, as {quote_given(path)} has:"
+            " move the lake, or read it in Python with ticdc_assets.open_lake"
+        )
+        raise ConfigError(reason, setting=setting)
 
 
 def _comment(text: str) -> str:

@@ -19,3 +19,10 @@ def naming_parameters() -> Iterator[None]:
             raise
         setting = _PARAMETERS[error.setting]
         raise ConfigError(error.reason, file=error.file, setting=setting) from None
+
+
+def explain_argument(setting: str, accepted: str, given: object) -> ConfigError:
+    """Return the error that says what a parameter takes, and what it was given instead."""
+    # Its type alone: its value may be large, or secret.
+    shown = "None" if given is None else f"a value of the type {type(given).__qualname__}"
+    return ConfigError(f"must be {accepted}, not {shown}", setting=setting)

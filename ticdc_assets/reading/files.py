@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ticdc_assets.reading.rows import ReadableRows
+from ticdc_assets.reading.rows import ReadableRows, choose_connection
 from ticdc_assets.rows.columns import COMMIT_TS, fold_case
 from ticdc_assets.store.sql import quote_standard_name
 from ticdc_assets.store.stored_rows import StoredRows
@@ -58,8 +58,6 @@ class StoredTable(ReadableRows):
 
         It reads files of which rows are deleted as a stream, since no file states which those are.
         """
-        import duckdb
-
         files = self.stored.state.files
         whole = [file for file in files if file.deleted is None]
         if not whole or not self.stored.state.reader_features <= _SAME_TYPES:
@@ -68,7 +66,7 @@ class StoredTable(ReadableRows):
         physical = {name: self.stored.physical_names[other] for name, other in names.items()}
         fields = [field.with_name(physical.get(field.name, field.name)) for field in self.schema]
         dataset = self.stored.with_files(whole).open_dataset(pa.schema(fields))
-        scanned = (connection or duckdb).from_arrow(dataset)
+        scanned = choose_connection(connection).from_arrow(dataset)
         if any(name != other for name, other in physical.items()):
             pairs = zip(fields, self.schema, strict=True)
             renamed = (

@@ -17,7 +17,7 @@ from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.tso_text import describe_ts, from_datetime, parse_tso
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot, read_snapshot_names
 from ticdc_assets.lake.log.snapshot import list_valid_snapshots
-from ticdc_assets.reading.faults import naming_parameters
+from ticdc_assets.reading.faults import explain_argument, naming_parameters
 from ticdc_assets.reading.moment import Dated
 from ticdc_assets.reading.table import PinnedTable
 from ticdc_assets.resources.lake import make_absolute
@@ -44,7 +44,10 @@ def open_lake(
     changefeed does not need, or a declaration (`changefeed.load_changefeeds`), which reading at a
     TSO between two snapshots takes.
     """
-    root = make_absolute(os.fspath(uri), setting="uri")
+    root = make_absolute(_read_uri(uri), setting="uri")
+    if not isinstance(changefeed, str | Changefeed | None):
+        accepted = "an id, or a declaration such as load_changefeeds(file)[id]"
+        raise explain_argument("changefeed", accepted, changefeed)
     declaration = changefeed if isinstance(changefeed, Changefeed) else None
     with naming_parameters():
         if isinstance(changefeed, Changefeed):
@@ -93,7 +96,7 @@ class PinnedLake(Dated):
         """Find the table that has a name, here or at another ts."""
         if at is not None:
             return self.at(at).table(name)
-        text = name if isinstance(name, str) else ".".join(name)
+        text = _join_name(name)
         found = [table for table in self._view.find(text) if _has_name(table.schema, name)]
         if len(found) > 1:
             pairs = " or ".join(str((t.schema.database, t.schema.table)) for t in found)
@@ -126,25 +129,46 @@ class PinnedLake(Dated):
         return f"<{self.changefeed} at {describe_ts(self.resolved_ts)}>"
 
 
+def _read_uri(uri: object) -> str:
+    text = os.fspath(uri) if isinstance(uri, os.PathLike) else uri
+    if not isinstance(text, str):
+        raise explain_argument("uri", "a path, or the URI of an object store", uri)
+    return text
+
+
+def _join_name(name: object) -> str:
+    match name:
+        case str():
+            return name
+        case (str() as database, str() as table):
+            return f"{database}.{table}"
+    accepted = "a name such as 'shop.orders', or the pair ('shop', 'orders')"
+    raise explain_argument("name", accepted, name)
+
+
 def _has_name(schema: TableSchema, name: TableName) -> bool:
     if isinstance(name, str):
         return True
     return (fold_name(schema.database), fold_name(schema.table)) == tuple(map(fold_name, name))
 
 
-def _find_ts(moment: Moment) -> int:
+def _find_ts(moment: object) -> int:
     """Return the TSO that a caller means."""
-    if isinstance(moment, SupportsIndex):
+    # True is 1 to Python, and no TSO to anybody.
+    if isinstance(moment, SupportsIndex) and not isinstance(moment, bool):
         # An integer of NumPy is one, too.
         return index(moment)
     try:
         if isinstance(moment, str):
             return parse_tso(moment, datetime.now(UTC))
-        if moment.tzinfo is None:
-            raise ValueError("has no zone: add tzinfo, such as datetime.UTC")
-        return from_datetime(moment)
+        if isinstance(moment, datetime):
+            if moment.tzinfo is None:
+                raise ValueError("has no zone: add tzinfo, such as datetime.UTC")
+            return from_datetime(moment)
     except ValueError as error:
         raise ConfigError(f"{quote_given(str(moment))} {error}", setting="at") from None
+    accepted = "a TSO, a datetime with its zone, or a text such as 2026-03-14T09:26:53Z or -10m"
+    raise explain_argument("at", accepted, moment)
 
 
 def _take_spark() -> Any:

@@ -1,13 +1,14 @@
 """Rows that libraries for frames read: Arrow, Polars, pandas and DuckDB."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from ticdc_assets.changefeed.sink_uri import nearest
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.reading.faults import explain_argument
 from ticdc_assets.rows.columns import fold_case
 from ticdc_assets.safe_text import quote_given
 
@@ -60,17 +61,28 @@ class ReadableRows(ABC):
 
         It reads when it is queried, and each time anew.
         """
-        import duckdb
-
-        return (connection or duckdb).from_arrow(self)
+        return choose_connection(connection).from_arrow(self)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         # Whatever takes Arrow streams takes these rows.
         return self.batches().__arrow_c_stream__(requested_schema)
 
 
-def _select(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+def choose_connection(given: object) -> "duckdb.DuckDBPyConnection":
+    """Return a connection that was given, or else DuckDB's own one."""
+    import duckdb
+
+    if given is None:
+        return duckdb.default_connection()
+    if not isinstance(given, duckdb.DuckDBPyConnection):
+        raise explain_argument("connection", "a connection of DuckDB, or left out", given)
+    return given
+
+
+def _select(schema: pa.Schema, columns: object) -> pa.Schema:
     """Choose columns by their names, whose case does not matter."""
+    if not isinstance(columns, Iterable):
+        raise explain_argument("columns", "a list of names", columns)
     names = [columns] if isinstance(columns, str) else [*columns]
     if isinstance(columns, str) or not all(isinstance(name, str) for name in names):
         given = quote_given(str(columns))

@@ -10,7 +10,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso_text import describe_ts
 from ticdc_assets.plan.state import Incarnation, ShownStatus
 from ticdc_assets.reading.description import TableDescription, describe_table
-from ticdc_assets.reading.faults import naming_parameters
+from ticdc_assets.reading.faults import explain_argument, naming_parameters
 from ticdc_assets.reading.files import StoredTable
 from ticdc_assets.reading.moment import Dated
 from ticdc_assets.reading.rows import ReadableRows
@@ -123,6 +123,9 @@ class PinnedTable(Dated, ReadableRows):
 
     def spark(self, session: "SparkSession") -> "DataFrame":
         """Return a frame of a session, which must be able to read Delta."""
+        # Spark Connect has a class of its own of this name, and Spark need not be installed.
+        if "SparkSession" not in (kind.__name__ for kind in type(session).__mro__):
+            raise explain_argument("session", "a SparkSession", session)
         self._require_readable()
         # Its module imports Spark.
         from ticdc_assets.views.large_tables import make_frame, read_version

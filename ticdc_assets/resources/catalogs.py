@@ -22,6 +22,13 @@ from ticdc_assets.changefeed.catalog import (
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.iceberg.published import read_iceberg_problems
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.resources.catalog_calls import (
+    AT_ONCE,
+    ATTEMPTS,
+    CONNECT_SECONDS,
+    READ_SECONDS,
+    limit_calls,
+)
 from ticdc_assets.resources.patience import PatientCaller
 from ticdc_assets.safe_text import describe_error, is_secret_name, remember_secret
 from ticdc_assets.store.lake import Lake
@@ -29,14 +36,11 @@ from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.problem import Problem
 
 if TYPE_CHECKING:
-    from requests import PreparedRequest, Response, Session
+    from requests import PreparedRequest
 
 _PROFILE = "catalog.iceberg-rest.profile"
 # In seconds.  What works ends by itself much earlier.
 _PATIENCE = 60.0
-_CONNECT_SECONDS, _READ_SECONDS = 3, 10
-_ATTEMPTS = 2
-_AT_ONCE = 8
 
 
 def open_catalog(settings: CatalogSettings) -> Catalog:
@@ -61,10 +65,10 @@ def _open_glue(settings: GlueCatalog) -> Catalog:
     from ticdc_assets.catalogs.glue import Glue
 
     limits = Config(
-        connect_timeout=_CONNECT_SECONDS,
-        read_timeout=_READ_SECONDS,
-        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
-        max_pool_connections=_AT_ONCE,
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=READ_SECONDS,
+        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        max_pool_connections=AT_ONCE,
     )
     try:
         session = boto3.Session(profile_name=settings.profile, region_name=settings.region)
@@ -93,7 +97,7 @@ def _open_hive(settings: HiveCatalog) -> Catalog:
             super().write(buff)
 
     socket = Socket(*settings.address)
-    socket.setTimeout(_READ_SECONDS * 1000)
+    socket.setTimeout(READ_SECONDS * 1000)
     transport = TBufferedTransport(socket)
     client = ThriftHiveMetastore.Client(TBinaryProtocol(transport))
     return Hive(settings, transport, client)
@@ -105,7 +109,7 @@ def _open_unity(settings: UnityCatalog) -> Catalog:
     from ticdc_assets.catalogs.unity import Unity
 
     session = Session()
-    _limit(session)
+    limit_calls(session)
     if settings.token_env is not None:
         token = os.environ.get(settings.token_env)
         if not token:
@@ -124,18 +128,10 @@ def _open_unity(settings: UnityCatalog) -> Catalog:
 
 def _open_iceberg_rest(settings: IcebergRestCatalog) -> Catalog:
     # Importing it takes most of a second.
-    from pyiceberg.catalog.rest import RestCatalog
     from pyiceberg.utils.config import Config
 
     from ticdc_assets.catalogs.iceberg_rest import IcebergRest
-
-    class Client(RestCatalog):
-        """One whose calls end."""
-
-        def _config_headers(self, session: "Session") -> None:
-            # What is first done with each: before a token is fetched by it.
-            _limit(session)
-            super()._config_headers(session)
+    from ticdc_assets.resources.iceberg_client import LimitedClient
 
     stated: dict[str, Any] = {}
     if settings.profile is not None:
@@ -152,7 +148,7 @@ def _open_iceberg_rest(settings: IcebergRestCatalog) -> Catalog:
     if settings.warehouse is not None:
         stated["warehouse"] = settings.warehouse
     _remember_secrets(stated)
-    return IcebergRest(settings, lambda: Client(settings.profile or "ticdc", **stated))
+    return IcebergRest(settings, lambda: LimitedClient(settings.profile or "ticdc", **stated))
 
 
 def _remember_secrets(stated: Mapping[str, Any]) -> None:
@@ -161,23 +157,6 @@ def _remember_secrets(stated: Mapping[str, Any]) -> None:
             _remember_secrets(value)
         elif is_secret_name(name):
             remember_secret(str(value))
-
-
-def _limit(session: "Session") -> None:
-    """Limit how long a call waits, and make it once more if it cannot connect or only reads."""
-    from requests.adapters import HTTPAdapter
-    from urllib3 import Retry
-
-    send = session.send
-
-    def send_in_time(request: "PreparedRequest", **options: Any) -> "Response":
-        require_time()
-        return send(request, **options | {"timeout": (_CONNECT_SECONDS, _READ_SECONDS)})
-
-    session.send = send_in_time  # type: ignore[method-assign]
-    retries = Retry(_ATTEMPTS - 1, allowed_methods=("GET", "HEAD"))
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, HTTPAdapter(pool_maxsize=_AT_ONCE, max_retries=retries))
 
 
 def update_catalogs(lake: Lake, feed: Changefeed) -> list[Problem]:

@@ -3,7 +3,8 @@
 `jars.lock` lists them with their SHA-256.  `ticdc-assets setup [STORE]` downloads Delta's jars, and
 those of one store, into the folder that TICDC_SPARK_JARS names or the one in this Python
 environment.  A session downloads nothing, and loads no jar that differs from the lock.  The lock
-also lists servers for tests, a Kafka broker and a catalog: this module downloads these.
+also lists what tests run beside it, a Kafka broker, a catalog and a reader: this module downloads
+these.
 """
 
 import argparse
@@ -43,10 +44,13 @@ _PACKAGES = {
         "org.eclipse.jetty:jetty-servlet:11.0.26",
         "org.xerial:sqlite-jdbc:3.50.3.0",
     ),
+    # Iceberg's reader for Spark.
+    "iceberg-spark": ("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0",),
 }
-BROKER, ICEBERG_REST = "kafka-broker", "iceberg-rest"
-SERVERS = (BROKER, ICEBERG_REST)
-STORES = tuple(part for part in _PACKAGES if part not in ("delta", *SERVERS))
+BROKER, ICEBERG_REST, ICEBERG_SPARK = "kafka-broker", "iceberg-rest", "iceberg-spark"
+# What no session of a lake loads.
+FOR_TESTS = (BROKER, ICEBERG_REST, ICEBERG_SPARK)
+STORES = tuple(part for part in _PACKAGES if part not in ("delta", *FOR_TESTS))
 
 FOLDER = "TICDC_SPARK_JARS"
 LOCK = Path(__file__).with_name("jars.lock")
@@ -73,9 +77,9 @@ def read_lock(store: str | None = None) -> list[Jar]:
     return _read_parts("delta") if store is None else _read_parts("delta", store)
 
 
-def read_server_lock(server: str) -> list[Jar]:
-    """Read the jars of a server that tests run."""
-    return _read_parts(server)
+def read_test_lock(part: str) -> list[Jar]:
+    """Read the jars of what tests run beside a session."""
+    return _read_parts(part)
 
 
 def _read_parts(*parts: str) -> list[Jar]:
@@ -88,9 +92,9 @@ def find_jars(store: str | None = None) -> list[Path]:
     return _find(read_lock(store), store)
 
 
-def find_server_jars(server: str) -> list[Path]:
-    """Return the jars of a server; raise an error if one is not genuine."""
-    return _find(read_server_lock(server), server)
+def find_test_jars(part: str) -> list[Path]:
+    """Return the jars of such a part; raise an error if one is not genuine."""
+    return _find(read_test_lock(part), part)
 
 
 def _find(jars: Iterable[Jar], part: str | None) -> list[Path]:
@@ -150,7 +154,7 @@ def _get_folder() -> Path:
 
 
 def _advise(part: str | None) -> str:
-    if part in SERVERS:
+    if part in FOR_TESTS:
         return f"`python -m ticdc_assets.resources.jars {part}` downloads it"
     return f"`ticdc-assets setup{f' {part}' if part else ''}` downloads it"
 
@@ -167,24 +171,24 @@ def _hash(path: Path) -> str:
 def describe_download(part: str | None) -> str:
     """Download the jars of a part of the lock into the folder of this environment; say what was."""
     folder = _get_folder()
-    wanted = read_server_lock(part) if part in SERVERS else read_lock(part)
+    wanted = read_test_lock(part) if part in FOR_TESTS else read_lock(part)
     fetched = fetch_jars(folder, wanted)
     return f"{folder}: {'downloaded ' + ', '.join(fetched) if fetched else 'up to date'}"
 
 
 def main() -> None:
-    """Download the jars of a server that tests run, or write the lock file."""
+    """Download the jars of what tests run beside a session, or write the lock file."""
     parser = argparse.ArgumentParser(prog="python -m ticdc_assets.resources.jars")
-    parser.add_argument("server", nargs="?", choices=SERVERS, metavar="SERVER")
+    parser.add_argument("part", nargs="?", choices=FOR_TESTS, metavar="PART")
     parser.add_argument("--lock", action="store_true", help=f"write {LOCK.name} instead")
     options = parser.parse_args()
     try:
         if options.lock:
             LOCK.write_text(lock_jars(), encoding="utf-8")
-        elif options.server is None:
-            parser.error("name a server, or --lock")
+        elif options.part is None:
+            parser.error("name a part, or --lock")
         else:
-            print(describe_download(options.server))
+            print(describe_download(options.part))
     except ConfigError as error:
         sys.exit(str(error))
 

@@ -66,7 +66,7 @@ def prepare_broker(
     pyspark = find_spec("pyspark")
     assert pyspark
     paths = [
-        *map(str, jars.find_server_jars(jars.BROKER)),
+        *map(str, jars.find_test_jars(jars.BROKER)),
         str(Path(str(pyspark.origin)).parent / "jars/*"),
     ]
     java = [str(find_java()), *_OPTIONS, "-cp", os.pathsep.join(paths)]
