@@ -17,7 +17,7 @@ from ticdc_assets.views.status import ChangefeedState
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples" / "monitoring"
-METRICS_SECTION = (ROOT / "docs/operations.md").read_text().split("\n## Metrics\n")[1]
+METRICS_SECTION = (ROOT / "docs/watching.md").read_text().split("\n## Metrics\n")[1]
 RULES = [
     rule
     for group in yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"]

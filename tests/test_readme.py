@@ -26,7 +26,7 @@ PHRASES = [" ".join(phrase.split()) for text in TEXTS for phrase in re.findall(r
 PROGRAM = re.compile(r"(?:\.venv/bin/)?ticdc-assets (.+)")
 LINES = sorted(
     {match[1] for text in (*BLOCKS, *PHRASES) if (match := PROGRAM.fullmatch(text))}
-    - {"--help"}  # ends the parser
+    - {"--help", "--version"}  # end the parser
 )
 
 
