@@ -17,9 +17,11 @@ from tests.hostile_names import NAMES
 from ticdc_assets.cli import lake as command
 from ticdc_assets.cli import output
 from ticdc_assets.cli.progress import Progress
+from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.store.commits import decode_metadata
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.last_run import read_last_run
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.run_id import find_run_id, running_as
 
 
@@ -66,7 +68,9 @@ def test_a_run_has_one_id_everywhere(run: Run, tmp_path: Path) -> None:
     ended = read_last_run(lake)
     assert ended is not None
     assert ended.run_id == first["run_id"]
-    for table in ("raw", "events", "applied"):
+    current = [f"current/{id}" for id in read_existing_snapshot(LakeReader(lake)).versions]
+    assert current
+    for table in ("raw", "events", "applied", *current):
         newest = DeltaTable(lake.path(table)).history(1)[0]
         assert decode_metadata(newest["userMetadata"])["run_id"] == first["run_id"]
     code, out, _ = run("status", *options, "--format", "json")

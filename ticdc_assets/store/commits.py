@@ -15,6 +15,7 @@ from deltalake.exceptions import DeltaError
 
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import open_table
+from ticdc_assets.store.run_id import find_run_id
 from ticdc_assets.store.sql import delta_table
 
 _Item = TypeVar("_Item")
@@ -58,8 +59,9 @@ def decode_metadata(text: str | None) -> dict[str, Any]:
 
 
 def write_ts(ts: int) -> str:
-    """Write the ts at which the rows of a version are what TiDB had."""
-    return json.dumps({"resolved_ts": ts})
+    """Write the ts at which the rows of a version are what TiDB had, and by which run."""
+    run_id = find_run_id()
+    return json.dumps({"resolved_ts": ts} | ({} if run_id is None else {"run_id": run_id}))
 
 
 def group_by_size(
