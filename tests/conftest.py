@@ -92,9 +92,19 @@ class ByFixture(LoadFileScheduling):
             return None
         del left[self._split_scope(ended_by)][ended_by]
         self.workqueue.update({scope: tests for scope, tests in left.items() if tests})
-        for other in self.assigned_work:
+        for other in self.registered_collections.keys() & self.assigned_work.keys():
             self._reschedule(other)
         return ended_by
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Give a process more, or tell it that there is no more.
+
+        It runs a test once it knows the next one, and xdist gives one that has begun later than the
+        others a single file, which may have a single test.
+        """
+        super()._reschedule(node)
+        while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            super()._reschedule(node)
 
 
 @cache
