@@ -49,6 +49,7 @@ BROUGHT = {
     "kafka": ("confluent_kafka",),
     "s3": ("boto3", "botocore"),
     "gcs": ("jwt",),
+    "privacy": ("cryptography",),
     "metrics": ("prometheus_client",),
     "catalogs": ("pyiceberg", "pymetastore", "requests", "thrift"),
 }

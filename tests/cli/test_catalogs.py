@@ -38,7 +38,7 @@ def read_status(run: Run) -> tuple[list[str], list[str]]:
 def test_a_run_goes_on_without_its_catalog_and_the_next_one_catches_up(
     here: object, run: Run, glue: GlueServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogs, "_READ_SECONDS", 0.5)
+    monkeypatch.setattr(catalogs, "READ_SECONDS", 0.5)
     messages = [create("t", 2), canal_row("d", "t", 3), canal_watermark(9)]
     source = dump_of(tmp_path, *messages)
     with socket.create_server((HOST, 0)) as silent:

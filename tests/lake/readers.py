@@ -48,9 +48,12 @@ def open_duckdb() -> duckdb.DuckDBPyConnection:
 
 def _read_with_clickhouse(path: str, version: int) -> pa.Table:
     """Read the newest version: the function takes no other."""
-    rows = query_clickhouse(f"SELECT * FROM deltaLakeLocal('{path}')")
+    return without_empty(query_clickhouse(f"SELECT * FROM deltaLakeLocal('{path}')"))
+
+
+def without_empty(rows: pa.Table) -> pa.Table:
+    """Return rows with NULL for empty lists and maps: ClickHouse has no NULL of these."""
     for place, field in enumerate(rows.schema):
-        # It has no NULL of these: an empty one takes its place, and no table of the lake has one.
         if pa.types.is_map(field.type) or pa.types.is_list(field.type):
             values = [value or None for value in rows[place].to_pylist()]
             rows = rows.set_column(place, field.name, pa.array(values, field.type))
@@ -100,13 +103,14 @@ def _read_with_daft(path: str, version: int) -> pa.Table:
     return daft.read_deltalake(path, version=version).to_arrow()
 
 
+CLICKHOUSE = "ClickHouse 26.9 (`chdb`)"
 # Each reads a table at a path and a Delta version.
 READERS: Mapping[str, Callable[[str, int], pa.Table]] = {
     "delta-rs 1.6": _read_with_delta_rs,
     "pandas, through delta-rs": _read_with_pandas,
     "Polars 2.1": _read_with_polars,
     "DuckDB 1.5": _read_with_duckdb,
-    "ClickHouse 26.9 (`chdb`)": _read_with_clickhouse,
+    CLICKHOUSE: _read_with_clickhouse,
 }
 # Daft is no dependency of tests, since it takes no newer Arrow than that of half a year ago.
 DAFT: Mapping[str, Callable[[str, int], pa.Table]] = (

@@ -13,6 +13,7 @@ from tests.rows.texts import CASES
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.events.row_image import EITHER
+from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_delta_columns
 from ticdc_assets.rows.table_rows import Rows
 from ticdc_assets.schema.types.mysql_type import parse_type
@@ -52,7 +53,9 @@ def test_spark_computes_the_texts_and_the_hash_that_we_compute(spark: SparkSessi
     typed = Rows(type_images(images, schema), pa.array(range(count), pa.int64()))
     lake = LakeSession(spark, Lake("nowhere", "f"), FEED)
     selected = [write_canonical(c).alias(c.name) for c in compared]
-    frame = make_frame(lake, typed, schema).orderBy(COMMIT_TS)
+    frame = make_frame(lake, typed, Incarnation(id="d.t-1", schema=schema, created_ts=1)).orderBy(
+        COMMIT_TS
+    )
     found = frame.select(*selected, write_hash(compared).alias("hash")).collect()
 
     assert len(found) == count
