@@ -119,10 +119,12 @@ def age(folder: Path) -> None:
         os.utime(file, (now - 40 * DAY, now - 40 * DAY))
     for log in folder.glob("_delta_log/*.json"):
         actions = list(map(json.loads, log.read_text().splitlines()))
+        committed = log.stat().st_mtime
         for action in actions:
             if "remove" in action:
                 action["remove"]["deletionTimestamp"] = int(now - 10 * DAY) * 1000
         log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+        os.utime(log, (committed, committed))
         # Spark's checksum of the text before.
         log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
 

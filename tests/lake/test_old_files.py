@@ -21,6 +21,7 @@ from ticdc_assets.store.old_files import (
     list_stored_files,
 )
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.restores import restore
 from ticdc_assets.store.stored_rows import FilesGone, StoredRows
 
 NOW = datetime(2026, 11, 28, tzinfo=UTC)
@@ -59,6 +60,7 @@ class AgedTable:
         copied = copy(self)
         copied._open(root)
         shutil.copytree(self.folder, copied.folder)
+        copied._known = set(copied.folder.rglob("*"))
         return copied
 
     def _age(self, moment: datetime) -> None:
@@ -136,6 +138,32 @@ def test_all_versions_remain_from_one_that_a_snapshot_names(table: AgedTable) ->
     for version in range(100, VERSIONS):
         assert table.read(version) == [table.rows[version]] * 2
     assert not StoredRows(table.reader, "events", 60).has_files
+
+
+def test_old_files_that_a_young_commit_adds_again_remain(table: AgedTable) -> None:
+    before, newest = VERSIONS - 200, VERSIONS - 1
+    restore(table.reader.location, "events", newest, before)
+    table._age(NOW - 48 * HOUR)
+    write_deltalake(str(table.folder), pa.table({"v": pa.array([1], pa.int64())}), mode="overwrite")
+    table._age(NOW)
+    table.find(7, since=newest).remove(table.reader, lambda: None)
+    assert not StoredRows(table.reader, "events", 30).has_files
+    assert table.read(VERSIONS) == [table.rows[before]] * 2
+
+
+def test_files_of_a_copy_are_older_than_its_log(table: AgedTable) -> None:
+    for path in table.folder.glob("*.parquet"):
+        table.set_age(path, NOW - 30 * 24 * HOUR)
+    log = sorted(table.folder.glob("_delta_log/*"))
+    oldest = 99
+    for path in log:
+        table.set_age(path, NOW)
+        if path.name < f"{oldest:020}" and path.name != "_last_checkpoint":
+            path.unlink()
+    # All that the log has may be of the last days.
+    table.find(7, since=VERSIONS - 1).remove(table.reader, lambda: None)
+    for version in range(oldest, VERSIONS):
+        assert table.read(version) == [table.rows[version]] * 2
 
 
 def test_the_newest_commits_remain_however_old_they_are(table: AgedTable) -> None:

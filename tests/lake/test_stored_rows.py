@@ -75,6 +75,10 @@ def test_deleted_rows_are_left_out_however_they_are_listed(lake: LakeSession) ->
     newest.write_bytes(newest.read_bytes()[:-7] + b"damaged")
     with pytest.raises(ConfigError, match="a deletion vector has another checksum"):
         read(lake, 1 + len(DELETED))
+    last = StoredRows(LakeReader(lake.location), "current/t1", 1 + len(DELETED))
+    assert last.has_files
+    newest.unlink()
+    assert not last.has_files
 
 
 def test_columns_are_those_of_the_version_whatever_the_age_of_a_file(lake: LakeSession) -> None:

@@ -47,8 +47,8 @@ def test_the_ui_shows_what_runs_and_whether_the_data_is_correct(page: Page, tmp_
     page.shows("Row count", "bigint(20) unsigned NOT NULL", "ticdc/resolved_at", within=60)
     page.save_screenshot("3-table")
 
-    # A check fails for the record, and shows its position and the reason.
-    page.open("/assets/shop/quarantine?view=checks&checkDetail=quarantine_is_empty")
+    # A check fails for the record as long as a table lacks it, and shows its position and reason.
+    page.open("/assets/shop/quarantine?view=checks&checkDetail=tables_lack_nothing")
     place = str(broken.relative_to(tmp_path / "shop/upstream/data"))
     page.shows("Failed", "fields; ", place, within=2 * RUN, again=True)
     page.save_screenshot("4-quarantine")
@@ -58,12 +58,12 @@ def test_the_ui_shows_what_runs_and_whether_the_data_is_correct(page: Page, tmp_
     page.shows("keys_are_unique", "Succeeded", within=RUN, again=True)
     page.save_screenshot("5-checks")
 
-    # A table that was created meanwhile is in the graph, which the page of all assets has no room
-    # for.
-    page.open("/assets/shop/current/shop/reviews?view=lineage")
-    page.shows("reviews.schema", "Materialized", within=2 * RUN, again=True)
+    # A table that was created meanwhile, and got its last name, is in the graph; that of all assets
+    # draws what its window has room for only.
+    page.open("/assets/shop/current/shop/product_reviews?view=lineage")
+    page.shows("product_reviews.schema", "Materialized", within=2 * RUN, again=True)
     page.save_screenshot("6-new-table")
-    page.open("/assets/shop/current/shop/reviews")
+    page.open("/assets/shop/current/shop/product_reviews")
     page.shows("Row count", "ticdc/resolved_at", within=60, again=True)
     page.save_screenshot("7-new-table")
 

@@ -28,10 +28,15 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
-from ticdc_assets.lake.iceberg.published import publish_iceberg, remove_old_iceberg
+from ticdc_assets.lake.iceberg.published import (
+    publish_iceberg,
+    read_published,
+    remove_old_iceberg,
+)
 from ticdc_assets.lake.kept_days import MIN_RETAIN_DAYS, RETAIN_DAYS, VERIFICATION_DAYS
 from ticdc_assets.lake.log.applied import read_last_snapshot, write_snapshot
 from ticdc_assets.lake.log.loads import read_loads
+from ticdc_assets.lake.log.named_tables import name_tables
 from ticdc_assets.lake.log.schema_history import write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.log.verifications import Results
@@ -43,6 +48,7 @@ from ticdc_assets.store.commits import write_ts
 from ticdc_assets.store.contracts import CONTRACTS, LATER_CONTRACTS, LAYOUT
 from ticdc_assets.store.lake import LakeSession, find_folder
 from ticdc_assets.store.lock import check_lock
+from ticdc_assets.store.old_files import OldFiles
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.restores import restore
 from ticdc_assets.store.sql import quote_identifier
@@ -79,8 +85,13 @@ def maintain(
     expire_days: int | None = None,
     min_files: int = _MIN_FILES,
 ) -> MaintainResult:
-    """Compact a lake at its last snapshot, and remove and expire what is old."""
-    # Snapshots that name files leave before these do.
+    """Compact a lake at its last snapshot, and remove and expire what is old.
+
+    Files go last: nothing that is shown, or that a run continues from, names one of them by then.
+    """
+    # A run that was killed may have left addresses behind.
+    publish(lake, applied)
+    publish_iceberg(lake, applied)
     remove_old_iceberg(lake.location)
     maintenance = _Maintenance(lake, applied, retain_days, min_files)
     expired = 0 if expire_days is None else _expire(lake, applied, expire_days)
@@ -92,14 +103,15 @@ def maintain(
     done += maintenance.maintain_histories()
     publish(lake, before=applied)
     publish_iceberg(lake, read_last_snapshot(lake), applied)
+    removed = maintenance.remove_old([each.name for each in done])
     _remove_killed_loads(maintenance.reader, retain_days)
     remove_old_copies(lake.location, _now() - timedelta(days=retain_days))
     return MaintainResult(
         compacted=sum(each.is_compacted for each in done),
         files_before=sum(each.files_before for each in done),
         files_after=sum(each.files_after for each in done),
-        removed_files=sum(each.removed_files for each in done),
-        removed_bytes=sum(each.removed_bytes for each in done),
+        removed_files=sum(old.number for old in removed),
+        removed_bytes=sum(old.size for old in removed),
         expired=expired,
     )
 
@@ -120,11 +132,10 @@ def _require_days(setting: str, days: int | None, least: int) -> None:
 class _Maintained(NamedTuple):
     """What was done to a table."""
 
+    name: str
     is_compacted: bool
     files_before: int
     files_after: int
-    removed_files: int
-    removed_bytes: int
 
 
 class _Maintenance:
@@ -149,7 +160,7 @@ class _Maintenance:
             # From now on Spark alone writes the table: it costs less than reading files in vain.
             columns = ", ".join(map(quote_identifier, LAYOUT[name]))
             self._lake.spark.sql(f"ALTER TABLE {self._lake.sql(name)} CLUSTER BY ({columns})")
-        return self._maintain(name)
+        return self._compact(name)
 
     def maintain_current(self) -> list[_Maintained]:
         """Maintain the current tables, then write a snapshot with their new versions."""
@@ -163,7 +174,7 @@ class _Maintenance:
             # Compaction clusters a large table.
             known = self._applied.state.incarnations[incarnation]
             table.adapt_to_size(known.schema, known.layout)
-            done = self._maintain(name)
+            done = self._compact(name)
             return incarnation, table.version, done
 
         with ThreadPoolExecutor() as pool:
@@ -182,7 +193,7 @@ class _Maintenance:
                 table = kind(self._lake, incarnation)
                 if table.version is not None:
                     table.undo_strays()
-                    done.append(self._maintain(table.name))
+                    done.append(self._compact(table.name))
             return done
 
         with ThreadPoolExecutor() as pool:
@@ -206,8 +217,34 @@ class _Maintenance:
             counts=(),
         )
 
-    def _maintain(self, name: str) -> _Maintained:
-        """Compact a table if its files are small, and remove its old files."""
+    def remove_old(self, names: Sequence[str]) -> list[OldFiles]:
+        """Remove the old files of tables; return what was removed."""
+        spared = self._list_shown_late()
+
+        def remove(name: str) -> OldFiles:
+            old = self._retention.find(name)
+            old.remove(self.reader, partial(check_lock, self._lake.location))
+            return old
+
+        with ThreadPoolExecutor() as pool:
+            return list(pool.map(remove, [name for name in names if name not in spared]))
+
+    def _list_shown_late(self) -> set[str]:
+        """List the current tables whose Iceberg tables could not be brought up to date.
+
+        They still show files of before.
+        """
+        last, published = read_last_snapshot(self._lake), read_published(self._lake.location)
+        tables = {
+            address: f"current/{table.id}" for address, (table, _) in name_tables(last).items()
+        }
+        if published.patterns and published.snapshot_id != last.snapshot_id:
+            return set(tables.values())
+        behind = {fault.address for fault in published.faults if not fault.is_lasting}
+        return {tables[address] for address in behind & tables.keys()}
+
+    def _compact(self, name: str) -> _Maintained:
+        """Compact a table if its files are small."""
         opened = self.reader.open(name)
         before, size = self.reader.measure(opened)
         is_fragmented = before >= self._min_files and size < before * _SMALL_FILE
@@ -218,9 +255,7 @@ class _Maintenance:
             else:
                 self._lake.spark.sql(f"OPTIMIZE {self._lake.sql(name)}").collect()
             after = self.reader.measure(self.reader.open(name)).number
-        old = self._retention.find(name)
-        old.remove(self.reader, partial(check_lock, self._lake.location))
-        return _Maintained(is_fragmented, before, after, old.number, old.size)
+        return _Maintained(name, is_fragmented, before, after)
 
 
 def _now() -> datetime:
@@ -243,7 +278,8 @@ def _remove_killed_loads(reader: LakeReader, days: float) -> None:
                 continue
             files = folder.get_file_info(fs.FileSelector(life, recursive=True))
             written = [file.mtime for file in files if file.type is fs.FileType.File]
-            if all(time < _now() - timedelta(days=days) for time in written):
+            # A load that has just begun has no file yet.
+            if written and all(time < _now() - timedelta(days=days) for time in written):
                 folder.delete_dir(life)
 
 

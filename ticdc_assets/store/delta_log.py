@@ -170,13 +170,25 @@ def read_newest_state(reader: LakeReader, table: str) -> tuple[int, TableState] 
 
 def read_named_files(reader: LakeReader, table: str) -> Iterator[DataFile]:
     """Yield the files that the commits in the log of a table add and remove."""
+    for action in _read_commits(reader, table, -1):
+        yield from (_make_file(each) for each in (action.add, action.remove) if each)
+
+
+def read_added_files(reader: LakeReader, table: str, since: int) -> Iterator[DataFile]:
+    """Yield the files that the commits behind a version add, again or for the first time."""
+    for action in _read_commits(reader, table, since):
+        if action.add is not None:
+            yield _make_file(action.add)
+
+
+def _read_commits(reader: LakeReader, table: str, since: int) -> Iterator[_Action]:
     folder = reader.open_folder(table)
     with reader.explained(reader.location.path(table)):
-        for name in filter(_COMMIT.fullmatch, _list_log(folder)):
-            with naming(name), folder.open_input_file(f"{LOG_FOLDER}/{name}") as file:
-                actions = _decode_actions(file.read())
-            for action in actions:
-                yield from (_make_file(each) for each in (action.add, action.remove) if each)
+        for match in filter(None, map(_COMMIT.fullmatch, _list_log(folder))):
+            if int(match[1]) > since:
+                with naming(match[0]), folder.open_input_file(f"{LOG_FOLDER}/{match[0]}") as file:
+                    actions = _decode_actions(file.read())
+                yield from actions
 
 
 def _list_log(folder: fs.FileSystem) -> list[str]:

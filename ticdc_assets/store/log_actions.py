@@ -17,6 +17,8 @@ from ticdc_assets.store.delta_log import DataFile, TableState
 
 # The type of storage of a deletion vector that is in a file of its table.
 _IN_A_FILE = "u"
+# Likewise, in a file that is named by its whole path.
+_BY_PATH = "p"
 
 encode_action = msgspec.json.Encoder().encode
 
@@ -26,6 +28,12 @@ def list_paths(file: DataFile) -> Iterator[str]:
     yield file.path
     if file.deleted is not None and file.deleted.storage_type == _IN_A_FILE:
         yield find_vector_file(file.deleted)
+
+
+def is_elsewhere(file: DataFile) -> bool:
+    """Whether the log names a file, or its deletion vector, by a whole path or URI."""
+    is_whole = file.path.startswith("/") or "://" in file.path
+    return is_whole or (file.deleted is not None and file.deleted.storage_type == _BY_PATH)
 
 
 def add_file(file: DataFile) -> bytes:

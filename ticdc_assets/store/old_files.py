@@ -25,10 +25,11 @@ from ticdc_assets.store.delta_log import (
     TableState,
     VersionGone,
     choose_checkpoint,
+    read_added_files,
     read_newest_state,
     read_state,
 )
-from ticdc_assets.store.log_actions import list_paths
+from ticdc_assets.store.log_actions import is_elsewhere, list_paths
 from ticdc_assets.store.reader import LakeReader
 
 # Stages look for their last commit among fewer of the newest ones.
@@ -108,11 +109,11 @@ def list_stored_files(reader: LakeReader, table: str) -> list[StoredFile]:
     folder = reader.open_folder(table)
     with reader.explained(reader.location.path(table)):
         found = folder.get_file_info(fs.FileSelector("", recursive=True, allow_not_found=True))
-    return [
-        StoredFile(info.path, info.size or 0, info.mtime)
-        for info in found
-        if info.type is fs.FileType.File
-    ]
+        return [
+            StoredFile(info.path, info.size or 0, info.mtime)
+            for info in found
+            if info.type is fs.FileType.File
+        ]
 
 
 # Parameters: a table and what is in its folder, and which of its versions remain.
@@ -136,22 +137,52 @@ def find_old_files(
     older = [v for v, written in _list_commits(stored) if written <= retained.began]
     began = max(older, default=0)
     first = began if since is None else min(began, since)
-    states = [state]
-    # Files that came later are too young to go.
-    for version in {*range(first, began + 1), *kept} - {newest}:
-        # Nobody can open a version that has left the log already.
-        with suppress(VersionGone):
-            states.append(read_state(reader, table, version))
-    needed = {path for each in states for file in each.files for path in list_paths(file)}
-    data = tuple(
-        file
-        for file in stored
-        if file.path not in needed
-        and file.written <= retained.written_before
-        and (not file.path.startswith(_HIDDEN) or file.path.startswith(_CHANGES))
-    )
+    needed = _list_needed(reader, table, stored, first, kept)
+    data: tuple[StoredFile, ...] = ()
+    if needed is not None:
+        data = tuple(
+            file
+            for file in stored
+            if file.path not in needed
+            and file.written <= retained.written_before
+            and (not file.path.startswith(_HIDDEN) or file.path.startswith(_CHANGES))
+        )
     log = _find_old_log(stored, min(first, newest - _COMMITS_TO_KEEP), kept)
     return OldFiles(table, state, data, tuple(log))
+
+
+# Parameters: a table and what is in its folder, and which of its versions remain.
+def _list_needed(
+    reader: LakeReader,
+    table: str,
+    stored: Iterable[StoredFile],
+    first: int,
+    kept: Iterable[int],
+) -> set[str] | None:
+    """List the files of the versions from `first` on, and of those to be kept.
+
+    A commit may add a file again that is as old as the table, as a restore does: only the log says
+    what a version has.  None if it names files by their whole paths, which are not understood here.
+    """
+    names = {file.name_in_log for file in stored if file.name_in_log is not None}
+    files = list(read_added_files(reader, table, first))
+    for version in {first, *kept}:
+        # Nobody can open a version that has left the log already, but those behind it.
+        for each in (version, *_list_checkpoints(names)) if version == first else (version,):
+            try:
+                files += read_state(reader, table, each).files
+            except VersionGone:
+                continue
+            break
+    if any(is_elsewhere(file) for file in files):
+        return None
+    return {path for file in files for path in list_paths(file)}
+
+
+def _list_checkpoints(names: Iterable[str]) -> list[int]:
+    """List the versions with whole checkpoints, oldest first."""
+    found = {int(match[1]) for name in names if (match := _OF_VERSION.fullmatch(name))}
+    return [version for version in sorted(found) if choose_checkpoint(names, version)[0] == version]
 
 
 def _list_commits(stored: Iterable[StoredFile]) -> Iterator[tuple[int, datetime]]:

@@ -24,6 +24,7 @@ from ticdc_assets.store.delta_log import (
     read_state,
 )
 from ticdc_assets.store.file_blocks import open_parquet
+from ticdc_assets.store.log_actions import list_paths
 from ticdc_assets.store.reader import LakeReader, naming
 
 # What this file implements.
@@ -64,11 +65,12 @@ class StoredRows:
 
     @property
     def has_files(self) -> bool:
-        """Whether the data files are there: maintenance may have removed those of old versions."""
+        """Whether all files are there: maintenance may have removed those of old versions."""
         try:
-            return all(info.type is fs.FileType.File for info in self._describe_files())
+            paths = [path for file in self.state.files for path in list_paths(file)]
         except FilesGone:
             return False
+        return all(info.type is fs.FileType.File for info in self._describe(paths))
 
     def with_files(self, files: Sequence[DataFile]) -> Self:
         """Return the same with some of its files only."""
@@ -90,12 +92,13 @@ class StoredRows:
 
     def size(self) -> int:
         """Return the size of the data files in bytes."""
-        return sum(info.size or 0 for info in self._describe_files())
+        paths = [file.path for file in self.state.files]
+        return sum(info.size or 0 for info in self._describe(paths))
 
-    def _describe_files(self) -> list[fs.FileInfo]:
+    def _describe(self, paths: list[str]) -> list[fs.FileInfo]:
         folder = self._reader.open_folder(self._table)
         with self._reader.explained(self._reader.location.path(self._table)):
-            return list(folder.get_file_info([file.path for file in self.state.files]))
+            return list(folder.get_file_info(paths))
 
     def count(self) -> int:
         """Count the rows, without reading them."""
