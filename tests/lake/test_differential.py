@@ -157,7 +157,7 @@ def read_model(model: ModelReplay) -> _Contents:
     return shown, quarantined
 
 
-def _complete(lines: Sequence[bytes], schema: TableSchema) -> list[str]:
+def _complete(lines: Sequence[bytes], schema: TableSchema) -> tuple[str, ...]:
     names = [column.name for column in schema.columns if column.generated != "virtual"]
     rows = map(json.loads, lines)
-    return sorted(json.dumps([row.get(name) for name in names]) for row in rows)
+    return tuple(sorted(json.dumps([row.get(name) for name in names]) for row in rows))
