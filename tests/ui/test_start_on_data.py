@@ -151,7 +151,7 @@ def test_the_ui_shows_where_tables_began_and_whether_they_equal_upstream(
         page.open("/assets/f/current/shop/orders")
         page.shows("Row count", "500", "ticdc/resolved_at", within=RUN, again=True)
         page.save_screenshot("12-loaded-table")
-        page.open("/assets/f/history/shop/orders")
+        page.open("/assets/f/history/shop/orders.history")
         page.shows("Row count", "501", within=RUN, again=True)
         page.save_screenshot("13-history")
         _verify(page, port, mariadb)
