@@ -34,6 +34,7 @@ class Page:
     def __init__(self, driver: webdriver.Chrome, base: str) -> None:
         self._driver = driver
         self._base = base
+        self._address = base
 
     @property
     def text(self) -> str:
@@ -43,7 +44,8 @@ class Page:
             return ""
 
     def open(self, path: str) -> None:
-        self._driver.get(self._base + path)
+        self._address = self._base + path
+        self._driver.get(self._address)
 
     def open_lineage(self) -> None:
         """Open the graph of all assets, with its groups expanded as a person does."""
@@ -56,6 +58,7 @@ class Page:
             keys = ActionChains(self._driver)
             keys.key_down(Keys.ALT).send_keys("e").key_up(Keys.ALT).perform()
             time.sleep(3)
+        self._address = self._driver.current_url
 
     def shows(self, *texts: str, within: float = 60, again: bool = False) -> None:
         """Wait until the page shows all texts; with `again`, reload it meanwhile."""
@@ -73,7 +76,8 @@ class Page:
                 raise AssertionError(f"{self._driver.current_url} lacks {lacking}:\n{self.text}")
             # A page that is loaded again and again never gets to lay out its graph.
             if again and now - loaded > _LOAD_AGAIN:
-                self._driver.refresh()
+                # The page of an asset that is not there yet has gone to another address.
+                self._driver.get(self._address)
                 loaded = now
             time.sleep(1)
 
