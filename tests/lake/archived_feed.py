@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests.lake.addresses import need_none
 from tests.lake.canal import FEED, change, ddl, placed, watermark
+from tests.lake.true_versions import PREPARING_PLAIN, list_stated
 from tests.reference.archive_model import ArchiveModel
 from ticdc_assets.changefeed.archive import TableArchive
 from ticdc_assets.events import TableSchema
@@ -45,7 +46,6 @@ IDS = 30
 # A millisecond of TSOs, so that times of deletes differ.
 STEP = 1 << 18
 # What prepares a large table, and states no ts.
-PREPARING = ("ADD COLUMN", "ADD COLUMNS", "CLUSTER BY", "SET TBLPROPERTIES")
 
 
 class Killed(Exception):
@@ -191,21 +191,14 @@ class ArchivedFeed:
     def compare_versions(self) -> None:
         """Compare each version of the current table with the model at the ts that it states."""
         for table in as_of(self.lake).tables():
-            log = Path(self.lake.current_path(table.id)) / "_delta_log"
-            for path in sorted(log.glob("*[0-9].json")):
-                if int(path.stem) <= self._compared.get(table.id, -1):
-                    continue
-                self._compared[table.id] = int(path.stem)
-                actions = [json.loads(line) for line in path.read_text().splitlines()]
-                (about,) = (action["commitInfo"] for action in actions if "commitInfo" in action)
-                if "userMetadata" not in about:
-                    assert about["operation"] in PREPARING
-                    continue
-                ts = json.loads(about["userMetadata"])["resolved_ts"]
+            folder = Path(self.lake.current_path(table.id))
+            above = self._compared.get(table.id, -1)
+            for version, ts, about in list_stated(folder, PREPARING_PLAIN, above):
+                self._compared[table.id] = version
                 schema = find_schema(self.lake, table, ts)
                 if schema is not None and not about.get("operation", "").startswith("RESTORE"):
-                    found = self.read_version(table.id, int(path.stem), schema)
-                    assert found == show_modelled(self.model_at(ts), schema), (path.stem, ts)
+                    found = self.read_version(table.id, version, schema)
+                    assert found == show_modelled(self.model_at(ts), schema), (version, ts)
 
     def read_version(self, id: str, version: int, schema: TableSchema) -> Shown:
         """Read what a version shows."""

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from tests.lake.addresses import need_none
 from tests.lake.canal import FEED, change, ddl, placed, watermark
 from tests.lake.readers import READERS, list_lines
+from tests.lake.true_versions import PREPARING_PLAIN, list_stated
 from ticdc_assets.changefeed.layout import TableLayout
 from ticdc_assets.lake.advance import AdvanceResult, RecordSource, advance, replay_tables
 from ticdc_assets.lake.apply import table_features
@@ -33,7 +34,6 @@ from ticdc_assets.views.asof import as_of
 LARGEST = (1 << 63) - 1
 BIGINT = TableLayout(("d.t",), bigint_unsigned="bigint")
 # What takes a table to its next version without rows of it.
-PREPARING = ("ADD COLUMN", "ADD COLUMNS", "CLUSTER BY", "SET TBLPROPERTIES")
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, u BIGINT UNSIGNED, v VARCHAR(20))"
 
 TYPES = {
@@ -99,23 +99,15 @@ class Changefeed:
         """Compare the rows of each version with those of the model at the ts that it states."""
         (id,) = read_last_snapshot(self.lake).versions
         folder = Path(self.lake.current_path(id))
-        for path in sorted(folder.glob("_delta_log/*[0-9].json")):
-            if int(path.stem) <= self._compared:
-                continue
-            self._compared = int(path.stem)
-            actions = [json.loads(line) for line in path.read_text().splitlines()]
-            (about,) = (action["commitInfo"] for action in actions if "commitInfo" in action)
-            if "userMetadata" not in about:
-                assert about["operation"] in PREPARING
-                continue
-            ts = json.loads(about["userMetadata"])["resolved_ts"]
+        for version, ts, _ in list_stated(folder, PREPARING_PLAIN, self._compared):
+            self._compared = version
             model = ModelReplay(FEED)
             model.add(read_topic_events(FEED, placed(self._sent), None))
             model.advance(ts)
             schema = as_of(self.lake, ts).state.incarnations[id].schema
-            stored = StoredRows(LakeReader(self.lake.location), f"current/{id}", int(path.stem))
+            stored = StoredRows(LakeReader(self.lake.location), f"current/{id}", version)
             lines = [line for lines in format_blocks(stored.read(), schema) for line in lines]
-            assert sorted(lines) == model.encode_table(model.find_table("d.t")), (path.stem, ts)
+            assert sorted(lines) == model.encode_table(model.find_table("d.t")), (version, ts)
 
     @property
     def current(self) -> DeltaTable:

@@ -1,7 +1,7 @@
 """Every version of a current table is a true state: the one that TiDB had at the ts it states."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.stored_rows import StoredRows
 from ticdc_assets.views.asof import as_of
 
+# What takes a table of plain features to the next version without rows of it.
+PREPARING_PLAIN = ("ADD COLUMN", "ADD COLUMNS", "CLUSTER BY", "SET TBLPROPERTIES")
 # What takes a table to the next version without rows of it: it states nothing.
 _PREPARING = frozenset(
     (
@@ -26,12 +28,7 @@ def compare_versions(golden: GoldenLake) -> int:
     """Compare the versions of all current tables with the model; return how many there were."""
     reader, count = LakeReader(golden.lake.location), 0
     for id in read_last_snapshot(golden.lake).versions:
-        for version, commit in _list_commits(Path(golden.lake.current_path(id))):
-            stated = commit.get("userMetadata")
-            if stated is None:
-                assert commit["operation"] in _PREPARING, commit
-                continue
-            ts = json.loads(stated)["resolved_ts"]
+        for version, ts, _ in list_stated(Path(golden.lake.current_path(id)), _PREPARING):
             table = as_of(golden.lake, ts).state.incarnations[id]
             if table.status == "dropped":
                 # TiDB has it no more; it stays as it was.
@@ -45,7 +42,19 @@ def compare_versions(golden: GoldenLake) -> int:
     return count
 
 
-def _list_commits(folder: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    for path in sorted(folder.glob("_delta_log/*.json")):
+def list_stated(
+    folder: Path, preparing: Collection[str], above: int = -1
+) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Yield the versions above one that state a ts, the ts, and what each commit says of itself.
+
+    The others prepare the table only, by these operations.
+    """
+    for path in sorted(folder.glob("_delta_log/*[0-9].json")):
+        if int(path.stem) <= above:
+            continue
         actions = map(json.loads, path.read_text().splitlines())
-        yield int(path.stem), next(a["commitInfo"] for a in actions if "commitInfo" in a)
+        (about,) = (action["commitInfo"] for action in actions if "commitInfo" in action)
+        if "userMetadata" in about:
+            yield int(path.stem), json.loads(about["userMetadata"])["resolved_ts"], about
+        else:
+            assert about["operation"] in preparing, about
