@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ticdc_assets.changefeed.sink_uri import list_choices, nearest
-from ticdc_assets.changefeed.table_pattern import match_table, parse_pattern
+from ticdc_assets.changefeed.table_pattern import match_table, read_patterns
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import quote_given, remember_secret
 
@@ -26,7 +26,6 @@ _RAW = ("plain", "encrypted")
 _NAMES = ("key-env", "raw", "table")
 _EVERY = "*"
 _LEAST_KEY = 32
-_NO_TABLES = 'tables must be a list of patterns such as ["shop.customers", "crm.*"]'
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +174,7 @@ def _read_entry(entry: Mapping[str, Any]) -> TablePrivacy:
             rules[folded] = column, rule
     if not rules and not keeps_others:
         raise ValueError(f"names no column: set {list_choices(RULES)}, or remove it")
-    return TablePrivacy(_read_patterns(entry.get("tables")), tuple(rules.values()), keeps_others)
+    return TablePrivacy(read_patterns(entry.get("tables")), tuple(rules.values()), keeps_others)
 
 
 def _read_columns(entry: Mapping[str, Any], rule: Rule) -> list[str]:
@@ -183,18 +182,6 @@ def _read_columns(entry: Mapping[str, Any], rule: Rule) -> list[str]:
     if not isinstance(columns, list) or not all(isinstance(c, str) and c for c in columns):
         raise ValueError(f'{rule} must be a list of columns such as ["email"]')
     return columns
-
-
-def _read_patterns(patterns: Any) -> tuple[str, ...]:
-    are_texts = isinstance(patterns, list) and all(isinstance(each, str) for each in patterns)
-    if not are_texts or not patterns:
-        raise ValueError(_NO_TABLES)
-    for pattern in patterns:
-        try:
-            parse_pattern(pattern)
-        except ValueError as error:
-            raise ValueError(f"tables: {error}") from None
-    return tuple(patterns)
 
 
 def _fold(name: str) -> str:
