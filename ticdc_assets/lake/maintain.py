@@ -101,9 +101,10 @@ def maintain(
     done = maintenance.maintain_own(["raw", *CONTRACTS, *later])
     done += maintenance.maintain_current()
     done += maintenance.maintain_histories()
-    publish(lake, before=applied)
-    publish_iceberg(lake, read_last_snapshot(lake), applied)
-    removed = maintenance.remove_old([each.name for each in done])
+    last = read_last_snapshot(lake)
+    publish(lake, last, applied)
+    publish_iceberg(lake, last, applied)
+    removed = maintenance.remove_old([each.name for each in done], last)
     _remove_killed_loads(maintenance.reader, retain_days)
     remove_old_copies(lake.location, _now() - timedelta(days=retain_days))
     return MaintainResult(
@@ -217,9 +218,9 @@ class _Maintenance:
             counts=(),
         )
 
-    def remove_old(self, names: Sequence[str]) -> list[OldFiles]:
-        """Remove the old files of tables; return what was removed."""
-        spared = self._list_shown_late()
+    def remove_old(self, names: Sequence[str], last: Snapshot) -> list[OldFiles]:
+        """Remove the old files of tables, with the last snapshot; return what was removed."""
+        spared = self._list_shown_late(last)
 
         def remove(name: str) -> OldFiles:
             old = self._retention.find(name)
@@ -229,12 +230,12 @@ class _Maintenance:
         with ThreadPoolExecutor() as pool:
             return list(pool.map(remove, [name for name in names if name not in spared]))
 
-    def _list_shown_late(self) -> set[str]:
+    def _list_shown_late(self, last: Snapshot) -> set[str]:
         """List the current tables whose Iceberg tables could not be brought up to date.
 
         They still show files of before.
         """
-        last, published = read_last_snapshot(self._lake), read_published(self._lake.location)
+        published = read_published(self._lake.location)
         tables = {
             address: f"current/{table.id}" for address, (table, _) in name_tables(last).items()
         }

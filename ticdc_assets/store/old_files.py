@@ -22,6 +22,7 @@ from pyarrow import fs
 
 from ticdc_assets.store.delta_log import (
     LOG_FOLDER,
+    DataFile,
     TableState,
     VersionGone,
     choose_checkpoint,
@@ -166,17 +167,21 @@ def _list_needed(
     """
     names = {file.name_in_log for file in stored if file.name_in_log is not None}
     files = list(read_added_files(reader, table, first))
-    for version in {first, *kept}:
-        # Nobody can open a version that has left the log already, but those behind it.
-        for each in (version, *_list_checkpoints(names)) if version == first else (version,):
-            try:
-                files += read_state(reader, table, each).files
-            except VersionGone:
-                continue
-            break
+    # Nobody can open a version that has left the log already, but those behind it.
+    files += _read_first(reader, table, (first, *_list_checkpoints(names)))
+    for version in kept:
+        files += _read_first(reader, table, (version,))
     if any(is_elsewhere(file) for file in files):
         return None
     return {path for file in files for path in list_paths(file)}
+
+
+def _read_first(reader: LakeReader, table: str, versions: Iterable[int]) -> tuple[DataFile, ...]:
+    """Read the files of the first of some versions that is still in the log; none if none is."""
+    for version in versions:
+        with suppress(VersionGone):
+            return read_state(reader, table, version).files
+    return ()
 
 
 def _list_checkpoints(names: Iterable[str]) -> list[int]:
