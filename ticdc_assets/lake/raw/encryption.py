@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.changefeed.privacy import Privacy
 from ticdc_assets.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,12 +57,16 @@ def make_decryption(feed: Changefeed) -> Convert:
     """
     privacy = feed.privacy
 
+    @lru_cache(maxsize=64)
+    def find_cipher(privacy: Privacy, salt: bytes) -> "AESGCM":
+        return _make_cipher(privacy.read_key(), salt)
+
     def decrypt(field: bytes | None) -> bytes | None:
         if field is None or not field.startswith(_MARK):
             return field
         if privacy is None or privacy.key_env is None:
             return field
-        cipher = _make_cipher(privacy.read_key(), field[len(_MARK) : _KEY])
+        cipher = find_cipher(privacy, field[len(_MARK) : _KEY])
         from cryptography.exceptions import InvalidTag
 
         try:
@@ -82,7 +87,6 @@ def _keep(field: bytes | None) -> bytes | None:
     return field
 
 
-@lru_cache(maxsize=64)
 def _make_cipher(key: bytes, salt: bytes) -> "AESGCM":
     # Importing it takes a while, and only lakes with encrypted records need it.
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
