@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from ticdc_assets.changefeed.sink_uri import list_choices, nearest
+from ticdc_assets.changefeed.table_entries import read_entries
 from ticdc_assets.changefeed.table_pattern import match_table, read_patterns
 from ticdc_assets.safe_text import quote_given
 
@@ -41,15 +42,7 @@ def find_kept_deletes(
 
 def read_archives(entries: Any) -> tuple[TableArchive, ...]:
     """Read the list; raise a ValueError that begins with the entry's number and the name."""
-    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
-        raise ValueError("must be a list of tables, each written [[changefeed.archive]]")
-    found = []
-    for number, entry in enumerate(entries, 1):
-        try:
-            found.append(_read_archive(entry))
-        except ValueError as error:
-            raise ValueError(f"entry {number}: {error}") from None
-    return tuple(found)
+    return read_entries(entries, "changefeed.archive", _read_archive)
 
 
 def _read_archive(entry: Mapping[str, Any]) -> TableArchive:

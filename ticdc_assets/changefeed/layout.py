@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from ticdc_assets.changefeed.sink_uri import list_choices, nearest
+from ticdc_assets.changefeed.table_entries import read_entries
 from ticdc_assets.changefeed.table_pattern import match_table, read_patterns
 from ticdc_assets.safe_text import quote_given
 
@@ -42,15 +43,7 @@ def find_layout(layouts: Iterable[TableLayout], database: str, table: str) -> Ta
 
 def read_layouts(entries: Any) -> tuple[TableLayout, ...]:
     """Read the list; raise a ValueError that begins with the entry's number and the name."""
-    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
-        raise ValueError("must be a list of tables, each written [[changefeed.layout]]")
-    found = []
-    for number, entry in enumerate(entries, 1):
-        try:
-            found.append(_read_layout(entry))
-        except ValueError as error:
-            raise ValueError(f"entry {number}: {error}") from None
-    return tuple(found)
+    return read_entries(entries, "changefeed.layout", _read_layout)
 
 
 def _read_layout(entry: Mapping[str, Any]) -> TableLayout:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ticdc_assets.changefeed.sink_uri import list_choices, nearest
+from ticdc_assets.changefeed.table_entries import read_entries
 from ticdc_assets.changefeed.table_pattern import match_table, read_patterns
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import quote_given, remember_secret
@@ -138,17 +139,13 @@ def _read_raw(value: Any, has_records: bool) -> RawRecords:
 
 
 def _read_entries(entries: Any) -> tuple[TablePrivacy, ...]:
-    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
-        raise ValueError("table must be a list, each written [[changefeed.privacy.table]]")
-    if not entries:
+    try:
+        found = read_entries(entries, "changefeed.privacy.table", _read_entry)
+    except ValueError as error:
+        raise ValueError(f"table: {error}") from None
+    if not found:
         raise ValueError("table has no entry: write [[changefeed.privacy.table]]")
-    found = []
-    for number, entry in enumerate(entries, 1):
-        try:
-            found.append(_read_entry(entry))
-        except ValueError as error:
-            raise ValueError(f"table {number}: {error}") from None
-    return tuple(found)
+    return found
 
 
 def _read_entry(entry: Mapping[str, Any]) -> TablePrivacy:
