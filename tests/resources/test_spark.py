@@ -115,6 +115,11 @@ for failing in ("nope", "CAST('x' AS int)", "assert_true(id < 0)"):
         spark.sql(f"SELECT {failing} FROM range(9)").collect()
     except Exception as error:
         print(error.getCondition())
+
+# What Delta itself takes for the number of logs that it keeps.
+of_delta = spark._jvm.org.apache.spark.sql.delta.sources.DeltaSQLConf
+kept = of_delta.DELTA_LOG_CACHE_SIZE()
+print(spark._jsparkSession.sessionState().conf().getConf(kept))
 """
 
 
@@ -136,6 +141,7 @@ def test_a_local_session_is_in_utc_strict_quiet_private_and_leaves_no_files(tmp_
         "UNRESOLVED_COLUMN.WITH_SUGGESTION",
         "CAST_INVALID_INPUT",
         "USER_RAISED_EXCEPTION",
+        "50",
     ], done.stderr
     # The JVM prints this line, and no option turns it off.
     noise = [line for line in done.stderr.splitlines() if "incubator modules" not in line]

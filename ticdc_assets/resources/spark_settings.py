@@ -64,6 +64,9 @@ SESSION_SETTINGS = {
     "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
     # Delta's default of 50 partitions for the state of a table's log costs seconds per commit.
     "spark.databricks.delta.snapshotPartitions": "2",
+    # Delta keeps the plans of each log that it has read for an hour: 3 MB of Java's heap per table.
+    # Its default of 10,000 tables would fill any.
+    "spark.databricks.delta.delta.log.cacheSize": "50",
     # Tasks that list files; Delta's VACUUM would start as many as Spark's default of 10,000.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
     # Inferring constraints for every column takes a seventh of the planning time of a wide table,
