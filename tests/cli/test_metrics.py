@@ -171,7 +171,7 @@ def test_what_stages_did_adds_up_over_runs() -> None:
             with locked(lake, name):
                 clock = StageClock(lake)
                 if rows:
-                    clock.end("ingest", rows, 100 * rows)
+                    clock.end("ingest", rows, 100 * rows, listed=7)
                     clock.end("apply", rows)
                     clock.end("apply", rows)
                 if error is not None:
@@ -183,6 +183,7 @@ def test_what_stages_did_adds_up_over_runs() -> None:
     found = collect()
     assert by(found, "ticdc_stage_rows_total", "stage", "a") == {"ingest": 15, "apply": 30}
     assert by(found, "ticdc_stage_bytes_total", "stage", "a") == {"ingest": 1500, "apply": 0}
+    assert found["ticdc_source_files_listed_total", (("changefeed", "a"),)] == 14
     assert found["ticdc_windows_total", (("changefeed", "a"),)] == 4
     times = by(found, "ticdc_stage_seconds_total", "stage", "a")
     assert times["apply"] > first["apply"]["seconds"] > 0
@@ -246,7 +247,7 @@ def test_every_metric_has_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     declare("a")
     lake = make_lake("a", ["t"])
     with locked(lake, "advance"):
-        StageClock(lake).end("apply", 1)
+        StageClock(lake).end("apply", 1, listed=1)
     real = command.read_status
 
     def of_topics(*arguments: Any) -> list[ReadStatus]:

@@ -29,6 +29,7 @@ def test_a_run_records_what_its_stages_did(tmp_path: Path) -> None:
         assert work.times == 2, stage
     assert run.work["ingest"].rows == sum(each.ingested.items for each in done) > 0
     assert run.work["ingest"].bytes == sum(each.ingested.bytes for each in done) > 0
+    assert run.work["ingest"].listed == sum(each.ingested.listed for each in done)
     assert run.work["decode"].rows == sum(each.decoded.rows for each in done) > 0
     assert run.work["apply"].rows == sum(each.applied.rows for each in done) > 0
     took = (run.ended_at - run.started_at).total_seconds()

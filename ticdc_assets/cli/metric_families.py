@@ -69,6 +69,9 @@ METRICS: Mapping[str, Definition] = {
     "ticdc_stage_seconds_total": _count("How long stages took, in all runs that ended.", "stage"),
     "ticdc_stage_rows_total": _count("Inputs that were ingested, and row changes.", "stage"),
     "ticdc_stage_bytes_total": _count("Bytes that were ingested and decoded.", "stage"),
+    "ticdc_source_files_listed_total": _count(
+        "Files of the folder that runs listed: a request per 1,000 in an object store."
+    ),
     "ticdc_lake_files": _gauge("Data files of the newest versions.", "layer"),
     "ticdc_lake_bytes": _gauge("Bytes of the newest versions.", "layer"),
     "ticdc_lake_rows": _gauge("Rows of the newest versions.", "layer"),
@@ -155,6 +158,8 @@ def _add_runs(families: Families, id: str, run: LastRun) -> None:
         families.add("ticdc_stage_seconds_total", work.seconds, id, stage)
         families.add("ticdc_stage_rows_total", work.rows, id, stage)
         families.add("ticdc_stage_bytes_total", work.bytes, id, stage)
+    if (listed := sum(work.listed for work in run.total_work.values())) > 0:
+        families.add("ticdc_source_files_listed_total", listed, id)
 
 
 def _add_sizes(families: Families, id: str, sizes: LakeSizes) -> None:

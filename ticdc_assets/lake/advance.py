@@ -241,7 +241,7 @@ def _ingest_and_decode(
     since = before.decoded_batch
     if isinstance(source, FolderSource):
         ingested = ingest_folder(lake, source.folder, progress=report)
-        clock.end("ingest", ingested.items, ingested.bytes)
+        clock.end("ingest", ingested.items, ingested.bytes, ingested.listed)
         find_schemas = SchemasFor(lake, before)
         decoded = decode_folder(lake, source.open_folder, find_schemas, since=since)
         clock.end("decode", decoded.rows, decoded.bytes)

@@ -42,12 +42,15 @@ class StageWork(msgspec.Struct, kw_only=True):
     seconds: float = 0.0
     rows: int = 0
     bytes: int = 0
+    # Files of the source that it listed.
+    listed: int = 0
 
     def add(self, other: "StageWork") -> None:
         self.times += other.times
         self.seconds += other.seconds
         self.rows += other.rows
         self.bytes += other.bytes
+        self.listed += other.listed
 
 
 # By stage.
@@ -87,10 +90,10 @@ class StageClock:
         self._lake = lake
         self._since = time.monotonic()
 
-    def end(self, stage: str, rows: int = 0, bytes: int = 0) -> None:
+    def end(self, stage: str, rows: int = 0, bytes: int = 0, listed: int = 0) -> None:
         """Note what a stage did since the end of the one before."""
         now = time.monotonic()
-        done = StageWork(times=1, seconds=now - self._since, rows=rows, bytes=bytes)
+        done = StageWork(times=1, seconds=now - self._since, rows=rows, bytes=bytes, listed=listed)
         self._since = now
         # Of a run that nobody records, such as one in a test, nothing is kept.
         if (work := _working.get(self._lake)) is not None:

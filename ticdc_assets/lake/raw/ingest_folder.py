@@ -73,6 +73,13 @@ class SourceFolder(Protocol):
         ...
 
 
+class _Listing(NamedTuple):
+    """The files of a folder that TiCDC can have written, but for indexes; how many there are."""
+
+    files: pa.Table
+    listed: int
+
+
 class _Found(NamedTuple):
     path: str
     size: int
@@ -100,7 +107,8 @@ def ingest_folder(
     state = read_raw_end(lake)
     layout = make_layout(lake.feed)
     checkpoint, digest = _checkpoint(folder, _known_digest(lake, state))
-    rows = _rows(_new_files(lake, state, folder), layout)
+    listing = _list_files(folder)
+    rows = _rows(_new_files(lake, state, listing.files), layout)
     rows = list(_with_contents(rows, folder, _known_schemas(lake, rows)))
     batch, seq, items, taken = state.batch, state.seq, 0, 0
     if checkpoint is not None:
@@ -118,7 +126,7 @@ def ingest_folder(
         taken += sum(row["size"] for row in chunk)
         if progress is not None:
             progress(taken, items)
-    return IngestResult(batch - state.batch, items, taken, batch)
+    return IngestResult(batch - state.batch, items, taken, batch, listed=listing.listed)
 
 
 def _known_digest(lake: LakeSession, state: RawEnd) -> str | None:
@@ -173,11 +181,10 @@ def may_have_new_files(lake: Lake, folder: SourceFolder) -> bool:
         return True
     if known.num_rows > _MANY_FILES:
         return True
-    return any(not found.was_stray for found in _compare(_listing(folder), known))
+    return any(not found.was_stray for found in _compare(_list_files(folder).files, known))
 
 
-def _new_files(lake: LakeSession, state: RawEnd, folder: SourceFolder) -> list[_Found]:
-    listed = _listing(folder)
+def _new_files(lake: LakeSession, state: RawEnd, listed: pa.Table) -> list[_Found]:
     if not state.batch:
         return [
             _Found(path, size, at, why, known=False, was_stray=False)
@@ -215,13 +222,14 @@ def _entries(table: pa.Table) -> Iterator[Any]:
     return zip(*(column.to_pylist() for column in table.columns), strict=True)
 
 
-def _listing(folder: SourceFolder) -> pa.Table:
-    """List the folder without index files and files that are not TiCDC's."""
+def _list_files(folder: SourceFolder) -> _Listing:
     paths: list[str] = []
     sizes: list[int] = []
     times: list[int] = []
     problems: list[str | None] = []
+    listed = 0
     for path, size, modified_ns, problem in folder.entries():
+        listed += 1
         is_named = is_named_like_schema(path) or is_named_like_data(path)
         if problem is not None or is_named:
             paths.append(path)
@@ -230,7 +238,7 @@ def _listing(folder: SourceFolder) -> pa.Table:
             problems.append(problem)
     columns = (paths, sizes, times, problems)
     arrays = [make_array(values, f.type) for values, f in zip(columns, _LISTING, strict=True)]  # type: ignore[arg-type]
-    return pa.Table.from_arrays(arrays, schema=_LISTING)
+    return _Listing(pa.Table.from_arrays(arrays, schema=_LISTING), listed)
 
 
 def _rows(found: list[_Found], layout: Layout) -> list[dict[str, Any]]:

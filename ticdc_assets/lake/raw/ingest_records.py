@@ -69,6 +69,8 @@ class IngestResult:
     last_batch: int
     # Reading stopped at a limit, and the source holds more.
     has_more: bool = False
+    # How many files of the folder were listed.
+    listed: int = 0
 
 
 @dataclass(frozen=True)
