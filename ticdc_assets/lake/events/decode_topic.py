@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from ticdc_assets.lake.events.decode_workers import RECORD_COLUMNS, Worker, make_record_worker
+from ticdc_assets.lake.events.erased_events import read_erased_events
 from ticdc_assets.lake.events.event_commits import Decoded, DecodeResult, EventCommits
 from ticdc_assets.lake.events.event_files import EventFile, write_events
 from ticdc_assets.lake.events.quarantine import update_quarantine
@@ -63,7 +64,8 @@ class TopicDecode:
         is_batch = pc.equal(markers["kind"], "batch")
         self._decoded: list[int] = pc.unique(markers["batch"].filter(is_batch)).to_pylist()
         self._has_quarantined = not pc.all(is_batch, min_count=0).as_py()
-        self._decode = make_record_worker(lake.feed, open_payloads, open_upstream)
+        erased = read_erased_events(reader)
+        self._decode = make_record_worker(lake.feed, open_payloads, open_upstream, erased)
         self._size = 0
         self._is_void = False
 
