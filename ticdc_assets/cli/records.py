@@ -131,6 +131,7 @@ class LedgerTable(Record, frozen=True, kw_only=True, tag_field="record", tag="ta
     quarantined: int
     waiting: int
     repeated: int
+    erased: int
     missing: int
     balances: bool
 

@@ -34,12 +34,14 @@ from ticdc_assets.lake.iceberg.published import (
 )
 from ticdc_assets.lake.kept_days import MIN_RETAIN_DAYS, RETAIN_DAYS, VERIFICATION_DAYS
 from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.log.erasures import read_erasures
 from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.lake.log.named_tables import name_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.log.verifications import Results
 from ticdc_assets.lake.new_versions import write_new_versions
 from ticdc_assets.lake.publish import publish, remove_old_copies
+from ticdc_assets.lake.raw.erased_records import erase_repeated_records, holds_records
 from ticdc_assets.lake.retention import Retention
 from ticdc_assets.plan.load import is_loaded
 from ticdc_assets.store.address_log import COPIES
@@ -92,6 +94,9 @@ def maintain(
     publish(lake, applied)
     publish_iceberg(lake, applied)
     remove_old_iceberg(lake.location)
+    if read_erasures(LakeReader(lake.location)) and holds_records(LakeReader(lake.location)):
+        # A run that was killed may have left what it took in again.
+        erase_repeated_records(lake.location)
     maintenance = _Maintenance(lake, applied, retain_days, min_files)
     expired = 0 if expire_days is None else _expire(lake, applied, expire_days)
     Results(lake.location).remove_old(_now() - timedelta(days=VERIFICATION_DAYS))

@@ -3,7 +3,9 @@
 The key may have had other names before a RENAME COLUMN; then its columns are told by their place.
 """
 
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_
@@ -22,6 +24,7 @@ from ticdc_assets.lake.events.event_rows import SCHEMA, read_row_change
 from ticdc_assets.lake.history.columns import make_history_name
 from ticdc_assets.lake.log.erasures import Place
 from ticdc_assets.rows.columns import list_delta_columns
+from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.views.loaded_rows import LoadedRows, find_loaded_rows
 from ticdc_assets.views.overview import SchemaVersionRow
 from ticdc_assets.views.row_history import (
@@ -100,7 +103,7 @@ class _Search:
             self._texts,
             self._list_tables(),
             tuple(self._list_places()),
-            frozenset(self._forms),
+            frozenset(self._forms | set(map(self._write_as_stated, histories.versions))),
             self._newest,
             tuple(sorted(self._values, key=lambda text: (-len(text), text))[:_MOST_VALUES]),
         )
@@ -174,6 +177,17 @@ class _Search:
             # Moments and numbers are in other rows, too; a search of bytes finds them by chance.
             if text is not None and len(text) >= _TELLING and not _NUMERIC.issuperset(text):
                 self._values.add(text)
+
+    def _write_as_stated(self, version: SchemaVersionRow) -> tuple[str, ...]:
+        """Return the key as the images of a version have it, as far as that is the same always."""
+        columns = self._find_columns(version.schema) or ()
+        kinds = [version.schema.column(name) for name in columns]
+        texts = list(self._texts)
+        for place, column in enumerate(kinds):
+            with suppress(*CONTENT_ERRORS):
+                if column is not None and describe(column.type).kind == "binary":
+                    texts[place] = b64encode(bytes.fromhex(texts[place])).decode()
+        return tuple(texts)
 
     def _list_tables(self) -> dict[str, KeyColumns]:
         """List the incarnations, with the columns of the key by all names that tables have."""

@@ -17,7 +17,6 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.erase.input_rows import InputRows
 from ticdc_assets.lake.erase.key_match import KeyColumns, make_choice, make_image_choice
-from ticdc_assets.lake.erase.purge import purge, purge_address, remove_old_data
 from ticdc_assets.lake.erase.target import Target
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
@@ -48,6 +47,7 @@ from ticdc_assets.store.delta_log import read_newest_state
 from ticdc_assets.store.file_rewrites import FileRewrite, RowChoice, commit_rewrite
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.lock import check_lock
+from ticdc_assets.store.purge import purge, purge_address, remove_old_data
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.restores import restore
 from ticdc_assets.store.stage_commits import StageMark

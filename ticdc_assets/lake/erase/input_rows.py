@@ -13,7 +13,7 @@ from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.erase.target import Target
 from ticdc_assets.lake.events.erased_events import KIND, TESTED, ErasedEvents, read_values
 from ticdc_assets.lake.log.erasures import Erasure, make_digest
-from ticdc_assets.lake.raw.erased_records import ERASED, choose_records, holds_records
+from ticdc_assets.lake.raw.erased_records import ERASED, erase_records, holds_records
 from ticdc_assets.store.file_rewrites import FileRewrite, RowChoice, commit_rewrite
 from ticdc_assets.store.reader import LakeReader
 
@@ -75,9 +75,7 @@ class InputRows:
         return any(value in content for value in self._values)
 
     def _erase_raw(self, seqs: Collection[int]) -> int:
-        if not holds_records(self._reader):
-            return 0
-        return self._rewrite("raw", choose_records(seqs)) if seqs else 0
+        return erase_records(self._reader.location, seqs) if holds_records(self._reader) else 0
 
     def _rewrite(self, table: str, choice: RowChoice) -> int:
         rewrite = FileRewrite(self._reader, table, choice)

@@ -20,6 +20,7 @@ from ticdc_assets.lake.events.erased_events import read_erased_events
 from ticdc_assets.lake.events.event_commits import Decoded, DecodeResult, EventCommits
 from ticdc_assets.lake.events.event_files import EventFile, write_events
 from ticdc_assets.lake.events.quarantine import update_quarantine
+from ticdc_assets.lake.raw.erased_records import erase_repeated_records
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.store.arrow import arrow_schema
 from ticdc_assets.store.commits import group_by_size
@@ -83,6 +84,9 @@ class TopicDecode:
         counts = self._commits.counts
         if self._has_quarantined or counts.quarantined:
             update_quarantine(self._lake, self._since, {}, of_records=True)
+        if counts.erased:
+            # They came again, with all of their values.
+            erase_repeated_records(self._lake.location, self._since)
         done_through = self._since if self._is_void else self._newest
         return DecodeResult(
             rows=counts.rows,

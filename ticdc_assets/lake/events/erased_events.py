@@ -17,9 +17,10 @@ from ticdc_assets.errors import CONTENT_ERRORS
 from ticdc_assets.events.row_image import dump, load
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.log.erasures import Erasure, Place, make_digest, read_erasures
+from ticdc_assets.lake.raw.erased_records import ERASED
 from ticdc_assets.store.reader import LakeReader
 
-KIND = "erased"
+KIND = ERASED
 # What tells an event of an erased row.
 TESTED = ("kind", "name", "batch", "commit_ts", "ordering", "before", "after")
 # What is left of an event.
@@ -90,33 +91,34 @@ class ErasedEvents:
         return Sides(*found)
 
     def change(self, events: pa.Table, chosen: pa.Array) -> pa.Table:
-        """Return rows of `events` without the values of erased rows."""
+        """Return rows of `events` without the values of erased rows, in their order.
+
+        What is left of the sides of updates comes behind all others.
+        """
         rows = events.filter(chosen).to_pylist()
-        changed = pa.Table.from_pylist(list(map(self._change, rows)), events.schema)
+        left = list(map(_strip, rows))
+        other_sides = [self._find_other_side(row) for row in rows]
+        changed = [side or gone for side, gone in zip(other_sides, left, strict=True)]
+        beside = [gone for side, gone in zip(other_sides, left, strict=True) if side is not None]
         places = pc.if_else(
             chosen,
             pc.add(pc.cumulative_sum(chosen.cast(pa.int64())), events.num_rows - 1),
             pa.array(range(events.num_rows), pa.int64()),
         )
-        return pa.concat_tables([events, changed]).take(places)
+        found = pa.concat_tables([events, _make_table(changed, events.schema)]).take(places)
+        return pa.concat_tables([found, _make_table(beside, events.schema)])
 
-    def _change(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _find_other_side(self, row: dict[str, Any]) -> dict[str, Any] | None:
+        """Return an update as what it does to another row; None if it is of no other."""
         is_before, is_after = self.find_sides(row)
         before, after = _load_sides(row)
-        # What was stated of values of both sides is of no use for one.
+        # What was stated of both rows is of no use for one.
+        other = {**row, "checksum": None, "claim_check_digest": None}
         if before is not None and not is_before:
-            other = {"op": "delete", "before": dump(before), "after": None}
-            return {**row, **other, "checksum": None, "claim_check_digest": None}
+            return {**other, "op": "delete", "before": dump(before), "after": None}
         if after is not None and not is_after:
-            return {
-                **row,
-                "op": "upsert",
-                "before": None,
-                "checksum": None,
-                "claim_check_digest": None,
-            }
-        kept = {name: value if name in _KEPT else None for name, value in row.items()}
-        return {**kept, "kind": KIND}
+            return {**other, "op": "upsert", "before": None}
+        return None
 
     def apply(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield batches of `events` without the values of erased rows."""
@@ -144,6 +146,16 @@ def read_values(image: _Image, columns: Sequence[str]) -> list[str | None]:
     """Return the texts of columns in a row image; None for one that it lacks."""
     by_name = {fold_name(name): text for name, text in image.items()}
     return [by_name.get(fold_name(column)) for column in columns]
+
+
+def _strip(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is left of an event."""
+    return {name: value if name in _KEPT else None for name, value in row.items()} | {"kind": KIND}
+
+
+def _make_table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    columns = [pa.array([row[field.name] for row in rows], field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _load_sides(row: Mapping[str, Any]) -> tuple[_Image | None, _Image | None]:

@@ -5,15 +5,18 @@ stay in `events` as they are.
 """
 
 from collections.abc import Collection
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.store.file_rewrites import RowChoice
+from ticdc_assets.store.file_rewrites import FileRewrite, RowChoice, commit_rewrite
 from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.lock import check_lock
+from ticdc_assets.store.purge import remove_old_data
 from ticdc_assets.store.reader import LakeReader
 
-# What `problem` says of such a record.
+# What `problem` says of such a record, and the kind of what is left of an event.
 ERASED = "erased"
 _VALUES = ("key", "value", "headers")
 
@@ -42,6 +45,25 @@ def choose_records(seqs: Collection[int]) -> RowChoice:
         return pc.and_not(is_wanted, is_erased).combine_chunks()
 
     return RowChoice(("seq", "problem"), choose, _empty, {"seq": tuple(sorted(seqs))})
+
+
+def erase_records(location: Lake, seqs: Collection[int]) -> int:
+    """Take the bytes of records away, in the files of before too; return how many had some."""
+    if not seqs:
+        return 0
+    rewrite = FileRewrite(LakeReader(location), "raw", choose_records(seqs))
+    commit_rewrite(rewrite)
+    if rewrite.rows:
+        remove_old_data(rewrite.reader, "raw", partial(check_lock, location))
+    return rewrite.rows
+
+
+def erase_repeated_records(location: Lake, since: int = 0) -> int:
+    """Erase records that brought events of erased rows again, in batches after one."""
+    reader = LakeReader(location)
+    where = (pc.field("kind") == ERASED) & (pc.field("batch") > since)
+    events = reader.read(reader.open("events"), ["seq"], where)
+    return erase_records(location, set(events["seq"].to_pylist()))
 
 
 def _empty(rows: pa.Table, chosen: pa.Array) -> pa.Table:
