@@ -37,13 +37,15 @@ def start_no_spark() -> NoReturn:
 class ErasingLake(GoldenLake):
     """The lake of a dataset, with histories, changes and Iceberg tables of all tables."""
 
-    def __init__(self, root: Path, dataset: str, **declared: Any) -> None:
-        super().__init__(cast("SparkSession", cache(start_no_spark)), root, dataset)
+    def __init__(
+        self, root: Path, dataset: str, spark: SparkSession | None = None, **declared: Any
+    ) -> None:
+        session = cast("SparkSession", cache(start_no_spark)) if spark is None else spark
+        super().__init__(session, root, dataset)
         every = ("*.*",)
-        self.feed = dataclasses.replace(
-            self.feed, history=every, changes=every, iceberg=every, **declared
-        )
-        self.lake = LakeSession(cache(start_no_spark), self.lake.location, self.feed)
+        settings = {"history": every, "changes": every, "iceberg": every, **declared}
+        self.feed = dataclasses.replace(self.feed, **settings)
+        self.lake = LakeSession(session, self.lake.location, self.feed)
         self.root = root
 
     @property
