@@ -27,6 +27,7 @@ RECORDS: dict[str, list[type[msgspec.Struct]]] = {
     "advance": [records.Advance],
     "load": [records.Load],
     "maintain": [records.Maintain],
+    "erase": [records.Erase],
     "verify": [records.Verify],
     "quarantine": [records.Quarantine],
     "schema": [records.Schema],

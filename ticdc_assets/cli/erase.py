@@ -29,7 +29,7 @@ def erase(options: argparse.Namespace) -> int:
     with locked(lake.location, "erase", waiting=warn):
         upgrade(lake)
         found = _find(options)
-        _warn_of(found, options.table)
+        _describe(found, options)
         if options.dry_run:
             names = open_names(options)
             require_erasable(lake, names.applied, found.target)
@@ -60,11 +60,13 @@ def _find(options: argparse.Namespace) -> FoundRow:
     return find_row(histories, parse_key(options.key, histories))
 
 
-def _warn_of(found: FoundRow, table: str) -> None:
+def _describe(found: FoundRow, options: argparse.Namespace) -> None:
     """Say what was found of the row, and which rows it was or became."""
     loaded = sum(len(load.rows or ()) for load in found.loads)
     events, rows = texts.format_count(found.events, "event"), texts.format_count(loaded, "row")
-    say(f"{table}: {events}, {rows} of {texts.format_count(len(found.loads), 'load')}")
+    if options.format != "json":
+        loads = texts.format_count(len(found.loads), "load")
+        say(f"{options.table}: {events}, {rows} of {loads}")
     for ts, before, after in found.moves:
         when = f"{ts} ({texts.format_time(ts)})"
         warn(f"{before} became {after} at {when}: erase the other one, too, if it is the same row")

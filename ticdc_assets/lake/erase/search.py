@@ -123,8 +123,7 @@ class Search:
         elif path.endswith(".avro"):
             with self._folder.open_input_file(path) as opened:
                 for row in fastavro.reader(io.BytesIO(opened.read())):
-                    # Bounds are bytes.
-                    texts |= _find(repr(row).encode(), self._beginnings)
+                    texts |= _find(b"\n".join(_list_values(row)), self._beginnings)
         return _Found(path, file.size, rows, frozenset(texts))
 
     def _search_bytes(self, path: str) -> Iterator[str]:
@@ -217,6 +216,20 @@ def _is_encodable(text: str) -> bool:
 
 def _find(content: bytes, forms: Mapping[str, set[bytes]]) -> set[str]:
     return {text for text, each in forms.items() if any(form in content for form in each)}
+
+
+def _list_values(value: object) -> Iterator[bytes]:
+    """Yield the texts and bytes in a value: bounds are bytes."""
+    if isinstance(value, bytes):
+        yield value
+    elif isinstance(value, str):
+        yield value.encode("utf-8", "surrogatepass")
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _list_values(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _list_values(each)
 
 
 def _list_contents(column: pa.ChunkedArray) -> Iterator[bytes]:
