@@ -44,7 +44,7 @@ def leave_out(rows: pa.Table, chosen: pa.Array) -> pa.Table:
 
 @dataclass(frozen=True)
 class RowChoice:
-    """Which rows are changed, told by some columns, and how: they are left out by default."""
+    """Which rows are changed, by some of their columns, and how: they are left out by default."""
 
     # By their names in the files; a file may lack some.
     columns: Sequence[str]

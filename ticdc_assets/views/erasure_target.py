@@ -1,6 +1,6 @@
 """Find what an erasure is of: the events of a row under all names of its table, and its values.
 
-The key may have had other names before a RENAME COLUMN; then its columns are told by their place.
+The key may have had other names before a RENAME COLUMN; then its columns are known by their place.
 """
 
 from base64 import b64encode
