@@ -181,9 +181,9 @@ class PersonLake:
         for end in ends:
             self.advance(person.messages[:end])
 
-    def erase(self, key: Mapping[str, str] = KEY) -> tuple[Any, Searched]:
+    def erase(self, key: Mapping[str, str] = KEY, table: str = "d.p") -> tuple[Erased, Searched]:
         names = LakeNames.open(self.reader, self.feed)
-        self.found = find_row(RowHistories.open(names, "d.p"), key)
+        self.found = find_row(RowHistories.open(names, table), key)
         last = read_last_snapshot(self.lake)
         done = erase(self.lake, last, self.found.target, lambda *_: None)
         search = Search(self.reader, done.erasure, self.found.target)

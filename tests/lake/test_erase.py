@@ -4,25 +4,34 @@ Without Spark: the lakes are small, and erasing takes none.
 """
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from pyiceberg.table import StaticTable
 
-from tests.lake.canal import watermark
-from tests.lake.erasing import LEFT, ErasingLake, Person, PersonLake, list_images
+from tests.dumpling.exporter import TSO, Exporter, format_metadata
+from tests.lake.canal import row, watermark
+from tests.lake.erasing import LEFT, PERSON_FEED, ErasingLake, Person, PersonLake, list_images
 from tests.lake.golden_runs import cuts
 from tests.lake.privately import find_in_files
 from tests.truth import Name, Row
+from ticdc_assets.dumpling.dialect import Dialect
+from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.advance import replay_tables
 from ticdc_assets.lake.erase import erase as erasing
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.erasures import read_erasures
 from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.load import load_table
+from ticdc_assets.load.load import load_tables
 from ticdc_assets.plan.replay import ReplayRequest
+from ticdc_assets.resources.load_source import open_export
 from ticdc_assets.store import file_rewrites, old_files, purge
+from ticdc_assets.views.asof import as_of
 from ticdc_assets.views.ledger import build_ledger
 
 CUSTOMERS: Name = ("shop", "customers")
@@ -210,3 +219,56 @@ def test_a_killed_erasure_is_completed_by_the_same_command(
     assert [erasure.erased_at is None for erasure in read_erasures(lake.reader)] == [False]
     lake.require_erased()
     assert lake.fold_changes() == LEFT
+
+
+LOADED = TableSchema(
+    "d",
+    "t",
+    (
+        Column("id", ColumnType("int"), nullable=False),
+        Column("v", ColumnType("varchar", length=40)),
+    ),
+    indexes=(Index("PRIMARY", ("id",), unique=True, primary=True),),
+)
+
+
+def test_rows_of_loads_go_and_an_older_export_does_not_bring_them_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(_: object, do: Any, bundles: Any, __: object) -> Iterator[Any]:
+        return (do(task) for bundle in bundles for task in bundle)
+
+    monkeypatch.setattr(load_table, "run_in_workers", work)
+    lake = PersonLake(tmp_path / "lake", PERSON_FEED)
+    rows = [("1", Person.TEXTS[0]), ("2", "x")]
+    messages = [row("d", "t", TSO + 5, id="7", v="n"), watermark(TSO + 10)]
+
+    def load(ts: int) -> None:
+        folder = tmp_path / f"export-{ts}"
+        Exporter(folder).write({LOADED: rows})
+        (folder / "metadata").write_text(format_metadata(ts))
+        (done,) = load_tables(lake.lake, open_export(str(folder), Dialect()))
+        assert done.outcome == "loaded"
+
+    def require(*ids: str) -> None:
+        shown = as_of(lake.lake)
+        lines = [msgspec.json.decode(each) for each in shown.lines(shown.find("d.t")[0])]
+        assert sorted(line["id"] for line in lines) == [*ids]
+
+    load(TSO)
+    lake.advance(messages)
+    require("1", "2", "7")
+    assert find_in_files(lake.root, [Person.TEXTS[0]])
+    done, searched = lake.erase({"id": "1"}, "d.t")
+    assert (done.counts["events"], done.counts["current"] > 0, searched.left) == (0, True, [])
+    assert find_in_files(lake.root, [Person.TEXTS[0]]) == {}
+    require("2", "7")
+    lake.replay()
+    require("2", "7")
+    maintain(lake.lake, read_last_snapshot(lake.lake))
+    # Of a ts before the erasure, when upstream had the row.
+    rows.append(("7", "n"))
+    load(TSO + 7)
+    lake.advance(messages)
+    require("2", "7")
+    assert find_in_files(lake.root, [Person.TEXTS[0]]) == {}

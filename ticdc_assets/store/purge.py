@@ -49,9 +49,10 @@ def purge(
         return None
     newest = found[0]
     kept = [version for version in kept if version != newest]
+    # First: from now on, nobody computes the newest version from one that is written again.
+    write_checkpoint(reader, table, newest)
     for version in kept:
         _rewrite_version(rewrite, version)
-    write_checkpoint(reader, table, newest)
     stored = list_stored_files(reader, table)
     named = None if is_locked else _list_named(reader, table)
     old = find_old_files(reader, table, stored, RetainedTime.none(), kept=kept, commits=0)
