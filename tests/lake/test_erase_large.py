@@ -1,4 +1,4 @@
-"""Rows are erased of tables that Spark writes, with column mapping and the like.
+"""Rows are erased of tables that Spark writes, with deletion vectors.
 
 And what is decoded again from `raw`, or from the files of the source, has none of them.
 """
@@ -42,7 +42,7 @@ def test_large_tables_and_records_decoded_again_have_nothing_of_an_erased_row(
     lake.fill(person)
     (id,) = (snapshot := read_last_snapshot(lake.lake)).versions
     state = read_state(lake.reader, f"current/{id}", snapshot.versions[id])
-    assert "columnMapping" in state.reader_features
+    assert "deletionVectors" in state.reader_features
     assert find_in_files(tmp_path, {Person.ID, *Person.TEXTS})
     _, searched = lake.erase({"who": Person.ID})
     assert searched.left == []
