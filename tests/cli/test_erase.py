@@ -59,10 +59,14 @@ def test_a_row_is_erased_and_named_nowhere(run: Run, folder: Path) -> None:
 
 def test_what_is_left_in_any_file_is_named(run: Run, folder: Path) -> None:
     (folder / "notes.txt").write_text(f"call {STREET} back")
+    (folder / "current" / "torn.parquet").write_bytes(b"PAR1")
     code, out, err = run("erase", "d.t", "id=1")
     assert code == 1
-    assert err == ["left: 1 texts in notes.txt"]
-    assert out.splitlines()[-1] == b"  left     1"
+    torn, notes = err
+    assert torn.startswith("left: what could not be searched (")
+    assert torn.endswith("in current/torn.parquet")
+    assert notes == "left: 1 text in notes.txt"
+    assert out.splitlines()[-1] == b"  left     2"
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,8 @@ def _describe(found: FoundRow, options: argparse.Namespace) -> None:
     for ts, before, after in found.moves:
         when = f"{ts} ({texts.format_time(ts)})"
         warn(f"{before} became {after} at {when}: erase the other one, too, if it is the same row")
+    if found.is_exchanged:
+        warn("rows may have come by EXCHANGE PARTITION: erase this one in the other table, too")
     for version in found.unsearched:
         name = f"{version.schema.database}.{version.schema.table}"
         when = f"{version.valid_from} ({texts.format_time(version.valid_from)})"

@@ -55,6 +55,8 @@ class FoundRow:
     moves: list[tuple[int, str, str]] = field(default_factory=list)
     # Times whose rows cannot be found by the key: their tables had another one.
     unsearched: list[SchemaVersionRow] = field(default_factory=list)
+    # Whether rows may have come from another table, with their events under its name.
+    is_exchanged: bool = False
 
 
 def find_row(histories: RowHistories, wanted: Mapping[str, str]) -> FoundRow:
@@ -112,7 +114,8 @@ class _Search:
             for version in histories.versions
             if not version.ends and self._find_columns(version.schema) is None
         ]
-        return FoundRow(target, events, loads, _list_once(moves), unsearched)
+        is_exchanged = any("EXCHANGE" in version.sql.upper() for version in histories.versions)
+        return FoundRow(target, events, loads, _list_once(moves), unsearched, is_exchanged)
 
     def _find_columns(self, schema: TableSchema) -> tuple[str, ...] | None:
         """Return the columns that identify the row in a schema; None if it has none."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.erase.key_match import make_choice, make_image_choice
 from ticdc_assets.lake.erase.target import Target
 from ticdc_assets.lake.events.erased_events import KIND, TESTED, ErasedEvents
@@ -39,8 +40,6 @@ _ROWS = ("raw", "events", "current", "history", "changes")
 _PREFIX = 16
 _BLOCK = 16 << 20
 _AT_ONCE = 8
-# Without values: they name the run that has the lock.
-_LOCKS = ("run.", "last_run.json")
 
 
 @dataclass
@@ -63,6 +62,8 @@ class _Found:
     size: int
     rows: int = 0
     texts: frozenset[str] = frozenset()
+    # Why it could not be searched.
+    problem: str | None = None
 
 
 class Search:
@@ -78,7 +79,7 @@ class Search:
 
     def run(self, progress: Callable[[int, int], None]) -> Searched:
         """Search all files."""
-        files = [f for f in list_stored_files(self._reader, "") if not f.path.startswith(_LOCKS)]
+        files = list_stored_files(self._reader, "")
         found: list[_Found] = []
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             for each in threads.map(self._search, files):
@@ -92,10 +93,12 @@ class Search:
         done.shared = {layer: len(texts) for layer, texts in sorted(others.items()) if texts}
         shared = set().union(*others.values())
         for each in sorted(found, key=lambda each: each.path):
-            if each.rows:
-                done.left.append((each.path, f"{each.rows:,} rows"))
+            if each.problem is not None:
+                done.left.append((each.path, f"what could not be searched ({each.problem})"))
+            elif each.rows:
+                done.left.append((each.path, _count_words(each.rows, "row")))
             elif not _is_of_rows(each.path) and (texts := each.texts - shared):
-                done.left.append((each.path, f"{len(texts):,} texts"))
+                done.left.append((each.path, _count_words(len(texts), "text")))
         return done
 
     def _search(self, file: StoredFile) -> _Found:
@@ -103,8 +106,10 @@ class Search:
         try:
             with self._reader.explained(file.path), naming(file.path):
                 return self._search_known(file)
-        except FileNotFoundError:
-            return _Found(file.path, 0)
+        except ConfigError as error:
+            if self._folder.get_file_info(file.path).type is fs.FileType.NotFound:
+                return _Found(file.path, 0)
+            return _Found(file.path, file.size, problem=str(error))
 
     def _search_known(self, file: StoredFile) -> _Found:
         path = file.path
@@ -188,6 +193,10 @@ class Search:
 def _is_of_rows(path: str) -> bool:
     is_row_file = path.endswith(".parquet") and f"{LOG_FOLDER}/" not in path
     return is_row_file and path.startswith(tuple(f"{layer}/" for layer in _ROWS))
+
+
+def _count_words(count: int, word: str) -> str:
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
 
 
 def _count(rows: pa.Table, choice: RowChoice | None) -> int:
