@@ -3,6 +3,7 @@
 Without Spark: the lakes are small, and erasing takes none.
 """
 
+import dataclasses
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +18,10 @@ from tests.dumpling.exporter import TSO, Exporter, format_metadata
 from tests.lake.canal import row, watermark
 from tests.lake.erasing import LEFT, PERSON_FEED, ErasingLake, Person, PersonLake, list_images
 from tests.lake.golden_runs import cuts
+from tests.lake.privately import KEY as KEY_OF_RULES
 from tests.lake.privately import find_in_files
 from tests.truth import Name, Row
+from ticdc_assets.changefeed.privacy import read_privacy
 from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.advance import replay_tables
@@ -272,3 +275,27 @@ def test_rows_of_loads_go_and_an_older_export_does_not_bring_them_back(
     lake.advance(messages)
     require("2", "7")
     assert find_in_files(lake.root, [Person.TEXTS[0]]) == {}
+
+
+def test_encrypted_records_lose_their_bytes_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TESTS_ERASE", KEY_OF_RULES)
+    rules = {"key-env": "TESTS_ERASE", "raw": "encrypted"}
+    rules |= {"table": [{"tables": ["*.*"], "keep": ["pk", "small"], "hash": ["street", "n"]}]}
+    privacy = read_privacy(rules, has_records=True)
+    feed = dataclasses.replace(PERSON_FEED, privacy=privacy)
+    person = Person()
+    person.live()
+    lake = PersonLake(tmp_path, feed)
+    lake.fill(person)
+    done, searched = lake.erase()
+    assert (done.counts["raw"], searched.left) == (7, [])
+    raw = lake.reader.open("raw").to_pyarrow_table().to_pylist()
+    assert sum(each["problem"] == "erased" for each in raw) == 7
+    assert all((each["value"] is None) == (each["problem"] == "erased") for each in raw)
+    lake.advance([*person.messages, *person.messages, watermark(person.ts + 1)])
+    raw = lake.reader.open("raw").to_pyarrow_table().to_pylist()
+    assert sum(each["problem"] == "erased" for each in raw) == 14
+    assert [each["pk"] for each in lake.rows()] == [each["pk"] for each in LEFT]
+    assert find_in_files(tmp_path, {Person.ID}) == {}
