@@ -57,6 +57,17 @@ def test_a_row_is_erased_and_named_nowhere(run: Run, folder: Path) -> None:
     assert (code, len(err)) == (2, 1)
 
 
+def test_several_rows_are_erased_one_after_the_other(run: Run, folder: Path) -> None:
+    code, out, err = run("erase", "d.t", "2", "id=1", "--format", "json")
+    assert (code, err) == (0, [])
+    assert [json.loads(line)["erasure"] for line in out.splitlines()] == [1, 2]
+    assert run("show", "d.t", "--format", "json")[:2] == (0, b"")
+    code, _, err = run("erase", "d.t", "id=3")
+    said = "nothing of the row was in the lake: is the key right? See ticdc-assets why d.t"
+    assert (code, err) == (0, [said])
+    assert find_in_files(folder, [STREET, "somebody else"]) == {}
+
+
 def test_what_is_left_in_any_file_is_named(run: Run, folder: Path) -> None:
     (folder / "notes.txt").write_text(f"call {STREET} back")
     (folder / "current" / "torn.parquet").write_bytes(b"PAR1")

@@ -224,7 +224,10 @@ def _add_repairing(commands: "argparse._SubParsersAction[Parser]") -> None:
     _add_lake(erase)
     erase.add_argument("table", metavar="DB.TABLE", type=parse_table)
     erase.add_argument(
-        "key", metavar="KEY", nargs="+", help="COLUMN=VALUE, as show prints it, or the only value"
+        "key",
+        metavar="KEY",
+        nargs="+",
+        help="COLUMN=VALUE, as show prints it, or the only value; a column again: another row",
     )
     erase.add_argument("--dry-run", action="store_true", help="say what it is, and change nothing")
     _add_format(erase, ("text", "json"))

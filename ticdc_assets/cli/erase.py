@@ -1,13 +1,13 @@
 """`erase`: erase a row for good, and search all files for what is left of it."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.lake import open_lake
 from ticdc_assets.cli.output import print_records, say, warn
 from ticdc_assets.cli.progress import Progress
-from ticdc_assets.cli.source import open_names
+from ticdc_assets.cli.source import format_command, open_names
 from ticdc_assets.cli.why import parse_key
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.erase.erase import Erased, require_erasable
@@ -21,43 +21,70 @@ from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.erasure_target import FoundRow, find_row
 from ticdc_assets.views.row_history import RowHistories
 
+_Key = Mapping[str, str]
+
 
 def erase(options: argparse.Namespace) -> int:
-    """Erase a row from the lake."""
-    _find(options)
+    """Erase rows from the lake, one after the other."""
+    keys = list(_read_keys(options))
+    for key in keys:
+        _find(options, key)
     lake = open_lake(options)
     with locked(lake.location, "erase", waiting=warn):
         upgrade(lake)
-        found = _find(options)
-        _describe(found, options)
-        if options.dry_run:
-            names = open_names(options)
-            require_erasable(lake, names.applied, found.target)
-            say("nothing was changed")
-            return 0
-        progress = Progress()
-        try:
-            done = erase_row(lake, open_names(options).applied, found.target, progress)
-            problems = update_catalogs(lake.location, lake.feed)
-            search = Search(LakeReader(lake.location), done.erasure, found.target)
-            searched = search.run(
-                lambda n, of: progress.show(f"search: {n:,} of {texts.format_count(of, 'file')}")
-            )
-        finally:
-            progress.end()
+        return max([_erase(options, lake, key) for key in keys])
+
+
+def _read_keys(options: argparse.Namespace) -> Iterator[_Key]:
+    """Read the keys of one or more rows: each begins where a column comes again."""
+    histories = RowHistories.open(open_names(options), options.table)
+    if not histories.versions:
+        raise ConfigError("its rows wait for their schema", setting="DB.TABLE")
+    key: dict[str, str] = {}
+    for word in options.key:
+        part = parse_key([word], histories)
+        if key.keys() & part.keys():
+            yield key
+            key = {}
+        key |= part
+    yield key
+
+
+def _erase(options: argparse.Namespace, lake: LakeSession, key: _Key) -> int:
+    """Erase a row and search all files for it; return the exit code."""
+    applied = open_names(options).applied
+    found = _find(options, key)
+    _describe(found, options)
+    if options.dry_run:
+        require_erasable(lake, applied, found.target)
+        say("nothing was changed")
+        return 0
+    progress = Progress()
+    try:
+        done = erase_row(lake, applied, found.target, progress)
+        problems = update_catalogs(lake.location, lake.feed)
+        search = Search(LakeReader(lake.location), done.erasure, found.target)
+        searched = search.run(
+            lambda n, of: progress.show(f"search: {n:,} of {texts.format_count(of, 'file')}")
+        )
+    finally:
+        progress.end()
     for problem in problems:
         warn(problem.describe())
+    if not any(done.counts.values()):
+        warn(f"nothing of the row was in the lake: is the key right? See {_why(options)}")
     _report(searched)
     print_records(options, [_make_record(lake, done, searched)], format_erase)
     return 1 if searched.left or found.unsearched else 0
 
 
-def _find(options: argparse.Namespace) -> FoundRow:
-    """Find the row that the options name; raise a `ConfigError` for a key that is none."""
-    histories = RowHistories.open(open_names(options), options.table)
-    if not histories.versions:
-        raise ConfigError("has rows that wait for their schema", setting="DB.TABLE")
-    return find_row(histories, parse_key(options.key, histories))
+def _why(options: argparse.Namespace) -> str:
+    return format_command(options, "why", table=options.table)
+
+
+def _find(options: argparse.Namespace, key: _Key) -> FoundRow:
+    """Find a row by its key; raise a `ConfigError` for a key that is none."""
+    return find_row(RowHistories.open(open_names(options), options.table), key)
 
 
 def _describe(found: FoundRow, options: argparse.Namespace) -> None:
