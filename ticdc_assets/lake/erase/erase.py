@@ -40,6 +40,7 @@ from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.new_versions import write_new_versions
 from ticdc_assets.lake.publish import publish
 from ticdc_assets.lake.raw.erased_records import holds_records
+from ticdc_assets.lake.retention import read_kept_versions
 from ticdc_assets.plan.state import name_address
 from ticdc_assets.store.commits import write_ts
 from ticdc_assets.store.contracts import IMAGES
@@ -287,7 +288,7 @@ class _Erasing:
     def _purge(self) -> list[tuple[int, int]]:
         """Remove all that is not of the newest versions; return how many files, and their bytes."""
         reader, check = self._reader, self._check
-        loaded = {load.incarnation: load.version for load in read_loads(reader)}
+        kept = read_kept_versions(reader)
 
         def remove(name: str) -> tuple[int, int]:
             if name in ("raw", "events"):
@@ -299,9 +300,8 @@ class _Erasing:
             elif name not in self._rewrites:
                 old = purge_address(reader, name, check)
             else:
-                id = name.removeprefix("current/")
-                kept = (loaded[id],) if id in loaded else ()
-                old = purge(self._rewrites[name], check, kept)
+                versions = kept.get(name.removeprefix("current/"), ())
+                old = purge(self._rewrites[name], check, versions)
             return (0, 0) if old is None else (old.number, old.size)
 
         addresses = [f"current/{address}" for address in self._list_addresses()]
