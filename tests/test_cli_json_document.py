@@ -27,6 +27,7 @@ RECORDS: dict[str, list[type[msgspec.Struct]]] = {
     "advance": [records.Advance],
     "load": [records.Load],
     "maintain": [records.Maintain],
+    "erase": [records.Erase],
     "verify": [records.Verify],
     "quarantine": [records.Quarantine],
     "schema": [records.Schema],
@@ -112,7 +113,7 @@ def test_every_kind_of_problem_is_described() -> None:
 
 @pytest.mark.parametrize("command", RECORDS)
 def test_every_command_takes_the_format(command: str) -> None:
-    words = {"schema": ["a.b"], "load": ["dir"]}.get(command, [])
+    words = {"schema": ["a.b"], "load": ["dir"], "erase": ["a.b", "id=1"]}.get(command, [])
     options = make_parser().parse_args([command, *words, "--format", "json"])
     assert options.format == "json"
     assert make_parser().parse_args([command, *words]).format == "text"

@@ -34,7 +34,13 @@ SAID = (
 TABLE = "d.t"
 COMMANDS = [
     *(["advance"], ["resume", TABLE], ["rebuild", TABLE], ["rebuild", "--all"]),
-    *(["rebuild", TABLE, "--from-raw"], ["maintain"], ["load", "export"], ["verify"]),
+    *(
+        ["rebuild", TABLE, "--from-raw"],
+        ["maintain"],
+        ["erase", TABLE, "id=1"],
+        ["load", "export"],
+        ["verify"],
+    ),
     *(["show", TABLE], ["show", TABLE, "--at", "15"], ["show", "--out", "shown"], ["tables"]),
     *(["tables", "--paths"], ["snapshot", "--into", "copy"], ["sql", "--for", "duckdb"]),
     *(["dbt-sources"], ["events", TABLE], ["why", TABLE, "id=1"], ["schema", TABLE]),

@@ -218,6 +218,20 @@ def _add_repairing(commands: "argparse._SubParsersAction[Parser]") -> None:
         help="decode their input again first, and whatever is quarantined",
     )
 
+    erase = _add_command(
+        commands, "erase", "erase", "erase a row for good, from all that is stored"
+    )
+    _add_lake(erase)
+    erase.add_argument("table", metavar="DB.TABLE", type=parse_table)
+    erase.add_argument(
+        "key",
+        metavar="KEY",
+        nargs="+",
+        help="COLUMN=VALUE, as show prints it, or the only value; a column again: another row",
+    )
+    erase.add_argument("--dry-run", action="store_true", help="say what it is, and change nothing")
+    _add_format(erase, ("text", "json"))
+
 
 def _add_command(
     commands: "argparse._SubParsersAction[Parser]", module: str, name: str, summary: str

@@ -22,6 +22,7 @@ from ticdc_assets.lake.advance import (
 from ticdc_assets.lake.advance import advance as advance_lake
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.lake.log.erasures import list_unfinished, read_erasures
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.maintain import check_days
 from ticdc_assets.lake.maintain import maintain as maintain_lake
@@ -93,6 +94,9 @@ def _note_window(done: AdvanceResult) -> None:
 
 
 def _print_notes(lake: LakeSession) -> None:
+    for erasure in list_unfinished(read_erasures(LakeReader(lake.location))):
+        table = f"{erasure.database}.{erasure.table}"
+        warn(f"erasure {erasure.id} of a row of {table} did not end: run the same command again")
     for limit in describe_lake_limits(lake.feed, lake.location):
         warn(f"note: {limit}", "info")
 

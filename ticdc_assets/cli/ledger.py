@@ -44,6 +44,7 @@ def _make_records(changefeed: str, totals: Ledger) -> list[_Record]:
                 quarantined=table.quarantined,
                 waiting=table.waiting,
                 repeated=table.repeated,
+                erased=table.erased,
                 missing=table.missing,
                 balances=table.adds_up,
             )
@@ -61,7 +62,7 @@ def format_ledger(found: Sequence[_Record]) -> list[str]:
     lines: list[str] = []
     faults: list[str] = []
     head = ["row events of", "input =", "applied +", "superseded +", "quarantined +"]
-    rows = [[*head, "waiting +", "repeated", ""]]
+    rows = [[*head, "waiting +", "repeated +", "erased", ""]]
     partial: list[str] = []
     missing = 0
     for record in found:
@@ -76,13 +77,14 @@ def format_ledger(found: Sequence[_Record]) -> list[str]:
             case records.LedgerTable():
                 numbers = (record.input, record.applied, record.superseded, record.quarantined)
                 verdict = "" if record.balances else f"missing: {record.missing:,}"
-                counts = [f"{n:,}" for n in (*numbers, record.waiting, record.repeated)]
+                others = record.waiting, record.repeated, record.erased
+                counts = [f"{n:,}" for n in (*numbers, *others)]
                 rows.append([escape_control(record.table), *counts, verdict])
                 missing += not record.balances
             case records.LedgerPartial():
                 name, reason = escape_control(record.table), escape_control(record.reason)
                 partial.append(f"partial: {name}: {reason}")
-    lines += [*texts.align_columns(rows, frozenset(range(1, 7))), *partial]
+    lines += [*texts.align_columns(rows, frozenset(range(1, 8))), *partial]
     lines += [f"does not balance: {fault}" for fault in faults]
     if missing:
         lines.append(f"does not balance: {texts.format_count(missing, 'table')}")

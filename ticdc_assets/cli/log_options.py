@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Mapping
 
-_COMMANDS = ("advance", "load", "maintain", "verify", "resume", "rebuild")
+_COMMANDS = ("advance", "load", "maintain", "verify", "resume", "rebuild", "erase")
 
 
 def add_log_options(commands: Mapping[str, argparse.ArgumentParser]) -> None:

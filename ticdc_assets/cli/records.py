@@ -131,6 +131,7 @@ class LedgerTable(Record, frozen=True, kw_only=True, tag_field="record", tag="ta
     quarantined: int
     waiting: int
     repeated: int
+    erased: int
     missing: int
     balances: bool
 
@@ -199,6 +200,38 @@ class Maintain(Record, frozen=True, kw_only=True):
     retain_days: int
     expire_days: int | None
     records_expired: int
+
+
+class Left(Struct, frozen=True, kw_only=True):
+    """A file that has something of an erased row."""
+
+    path: str
+    what: str
+
+
+class Erase(Record, frozen=True, kw_only=True):
+    """`erase`: what it took away, and what the search of all files found; without the key."""
+
+    erasure: int
+    database: str
+    table: str
+    requested_at: datetime
+    erased_at: datetime
+    through_ts: int
+    through_at: datetime | None
+    raw: int
+    quarantine: int
+    events: int
+    current: int
+    history: int
+    changes: int
+    differences: int
+    files_removed: int
+    bytes_removed: int
+    files_searched: int
+    bytes_searched: int
+    texts_searched: int
+    left: list[Left]
 
 
 class Difference(Struct, frozen=True, kw_only=True):

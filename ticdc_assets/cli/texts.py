@@ -28,9 +28,9 @@ ALL = """\
 Turn the output of TiCDC into a lake of Delta tables that equal the upstream tables (advance), start
 them with existing rows (load), inspect it (tables, show, snapshot, events, why, schema, ledger),
 make it known to other engines (sql) and to dbt (dbt-sources), compare it with upstream (verify) and
-repair it (resume, rebuild, maintain), copy it (backup); check a deployment before it runs (check),
-and watch it (status, metrics); or read a small changefeed without a lake (decode, replay), and
-convert TSOs (tso).
+repair it (resume, rebuild, maintain), erase rows of it for good (erase), copy it (backup); check a
+deployment before it runs (check), and watch it (status, metrics); or read a small changefeed
+without a lake (decode, replay), and convert TSOs (tso).
 """
 
 DEMO_PROTOCOLS = ("csv", "canal-json", "simple", "open-protocol")
@@ -76,6 +76,14 @@ again.  The next `advance` shows the rows.  Rows that cannot be read are kept in
 Compact small files of the lake's tables, and remove old ones: what no version of the last 7 days
 needs, and results of `verify` of more than 90 days ago.  Run it every night.  Every TSO can still
 be shown: what is gone is computed from the events of a table, or from its load and the events.
+""",
+    "erase": """\
+Erase a row for good, as a person may demand of whoever has their data: from current tables,
+histories, changes, events, the quarantine and raw, with all old files and versions of these tables
+at once.  The lake keeps a record without the values, by which the row is left out whenever its
+events come again; later changes of it are changes like any other.  In the end, all files are
+searched; whatever is left is a line on standard error, and the exit code is 1.  Delete the row
+upstream first.  An erasure that was killed is completed by the same command.
 """,
     "backup": """\
 Copy the changefeed's part of the lake into another folder, in which `advance` continues it, while

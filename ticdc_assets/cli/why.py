@@ -27,7 +27,7 @@ def why(options: argparse.Namespace) -> int:
     names = open_names(options)
     reader = names.reader
     histories = RowHistories.open(names, options.table)
-    wanted = _parse_key(options.key, histories)
+    wanted = parse_key(options.key, histories)
     for version in histories.find_unsearched(wanted):
         name = f"{version.schema.database}.{version.schema.table}"
         when = f"{version.valid_from} ({texts.format_time(version.valid_from)})"
@@ -51,7 +51,7 @@ def why(options: argparse.Namespace) -> int:
     return 0
 
 
-def _parse_key(words: Sequence[str], histories: RowHistories) -> dict[str, str]:
+def parse_key(words: Sequence[str], histories: RowHistories) -> dict[str, str]:
     """Read `COLUMN=VALUE` words, or the value of a key with one column."""
     key = histories.schema.key
     wanted: dict[str, str] = {}

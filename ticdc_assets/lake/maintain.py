@@ -20,7 +20,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-import pyarrow.compute as pc
 from pyarrow import fs
 from pyspark.sql import functions as F
 
@@ -34,13 +33,15 @@ from ticdc_assets.lake.iceberg.published import (
     remove_old_iceberg,
 )
 from ticdc_assets.lake.kept_days import MIN_RETAIN_DAYS, RETAIN_DAYS, VERIFICATION_DAYS
-from ticdc_assets.lake.log.applied import read_last_snapshot, write_snapshot
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.log.erasures import read_erasures
 from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.lake.log.named_tables import name_tables
-from ticdc_assets.lake.log.schema_history import write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.log.verifications import Results
+from ticdc_assets.lake.new_versions import write_new_versions
 from ticdc_assets.lake.publish import publish, remove_old_copies
+from ticdc_assets.lake.raw.erased_records import erase_repeated_records, holds_records
 from ticdc_assets.lake.retention import Retention
 from ticdc_assets.plan.load import is_loaded
 from ticdc_assets.store.address_log import COPIES
@@ -93,6 +94,9 @@ def maintain(
     publish(lake, applied)
     publish_iceberg(lake, applied)
     remove_old_iceberg(lake.location)
+    if read_erasures(LakeReader(lake.location)) and holds_records(LakeReader(lake.location)):
+        # A run that was killed may have left what it took in again.
+        erase_repeated_records(lake.location)
     maintenance = _Maintenance(lake, applied, retain_days, min_files)
     expired = 0 if expire_days is None else _expire(lake, applied, expire_days)
     Results(lake.location).remove_old(_now() - timedelta(days=VERIFICATION_DAYS))
@@ -182,7 +186,7 @@ class _Maintenance:
             tables = list(pool.map(maintain_table, versions))
         new_versions = {id: version for id, version, _ in tables if version != versions[id]}
         if new_versions:
-            self._write_snapshot(new_versions)
+            write_new_versions(self._lake, self._applied, new_versions)
         return [done for _, _, done in tables]
 
     def maintain_histories(self) -> list[_Maintained]:
@@ -200,23 +204,6 @@ class _Maintenance:
         with ThreadPoolExecutor() as pool:
             found = pool.map(maintain_tables, self._applied.versions)
         return [done for each in found for done in each]
-
-    def _write_snapshot(self, new_versions: dict[str, int]) -> None:
-        before = self._applied
-        is_last = pc.field("snapshot_id") == before.snapshot_id
-        rows = self.reader.read(self.reader.open("applied"), ["watermarks"], is_last)
-        watermarks = dict(rows["watermarks"][0].as_py() or ())
-        write_tables(self._lake, before, before.state, new_versions)
-        write_snapshot(
-            self._lake,
-            before,
-            before.state,
-            batch=before.batch,
-            decoded_batch=before.decoded_batch,
-            versions=new_versions,
-            watermarks=watermarks,
-            counts=(),
-        )
 
     def remove_old(self, names: Sequence[str], last: Snapshot) -> list[OldFiles]:
         """Remove the old files of tables, with the last snapshot; return what was removed."""

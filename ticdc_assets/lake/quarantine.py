@@ -20,6 +20,7 @@ from ticdc_assets.lake.log.applied_files import find_newest_id, read_snapshot
 from ticdc_assets.lake.log.names import read_names
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.log.verifications import Results
+from ticdc_assets.lake.raw.erased_records import ERASED
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.problem import Problem
 
@@ -109,6 +110,8 @@ def _find_open(rows: pa.Table, find_ends: Callable[[], Mapping[str, int]]) -> pa
         last = pc.subtract(end, pc.cast(is_load, pa.int64()))
         is_over = pc.and_(is_of_table, pc.less_equal(rows["commit_ts"], last))
         closed = pc.or_kleene(closed, is_over)
+    # Nobody wants it back.
+    closed = pc.or_kleene(closed, pc.equal(rows["reason"], ERASED))
     return pc.invert(pc.fill_null(closed, False))
 
 

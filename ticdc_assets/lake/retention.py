@@ -35,11 +35,10 @@ class Retention:
         layer, _, incarnation = table.partition("/")
         if layer != "current":
             return find_old_files(self._reader, table, stored, self.time)
-        loaded = self._loaded.get(incarnation)
         return find_old_files(
             *(self._reader, table, stored, self.time),
             since=self._versions.get(incarnation),
-            kept=() if loaded is None else (loaded,),
+            kept=self._kept.get(incarnation, ()),
         )
 
     @cached_property
@@ -51,11 +50,16 @@ class Retention:
         return dict(read_snapshot(self._reader, pc.max(older).as_py() or 0).versions)
 
     @cached_property
-    def _loaded(self) -> dict[str, int]:
-        try:
-            loads = self._reader.open("loads")
-        except LakeNotFound:
-            # An older release created the lake.
-            return {}
-        rows = self._reader.read(loads, ["incarnation", "version"]).to_pylist()
-        return {row["incarnation"]: row["version"] for row in rows}
+    def _kept(self) -> dict[str, tuple[int, ...]]:
+        return read_kept_versions(self._reader)
+
+
+def read_kept_versions(reader: LakeReader) -> dict[str, tuple[int, ...]]:
+    """Read the versions of current tables that remain for ever: those that loads wrote."""
+    try:
+        loads = reader.open("loads")
+    except LakeNotFound:
+        # An older release created the lake.
+        return {}
+    rows = reader.read(loads, ["incarnation", "version"]).to_pylist()
+    return {row["incarnation"]: (row["version"],) for row in rows}

@@ -12,6 +12,7 @@ from deltalake import CommitProperties
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.spark_commits import commit_new
 from ticdc_assets.lake.apply.table_tasks import TableDone
+from ticdc_assets.load.erased_rows import read_erased_keys
 from ticdc_assets.load.loaded_files import STAGE, LoadedRows, RowWriter
 from ticdc_assets.load.read_ahead import read_ahead
 from ticdc_assets.load.source import Portion, TableSource
@@ -52,7 +53,9 @@ class TableLoader:
         self._ts = ts
         # Another load of the table may be running, and even take effect before this one ends.
         self.incarnation = f"{name_loaded_incarnation(schema, ts)}-{secrets.token_hex(4)}"
-        self._writer = RowWriter(lake.location, self.incarnation, schema, ts, lake.feed.privacy)
+        erased = read_erased_keys(LakeReader(lake.location), schema, ts)
+        privacy = lake.feed.privacy
+        self._writer = RowWriter(lake.location, self.incarnation, schema, ts, privacy, erased)
 
     def write(self, done: Callable[[int, int], None]) -> WrittenTable:
         """Write all rows; `done` gets rows and bytes."""

@@ -14,6 +14,7 @@ from ticdc_assets.errors import CONTENT_ERRORS, InvalidValue, MalformedMessage
 from ticdc_assets.errors import describe_content_error as describe
 from ticdc_assets.events import TableSchema, row_image
 from ticdc_assets.events.escaped_text import unescape_text
+from ticdc_assets.load.erased_rows import ErasedKeys, leave_out_erased
 from ticdc_assets.rows.columns import INEXACT, list_stored_columns
 from ticdc_assets.rows.loading import RowTyper
 from ticdc_assets.rows.table_rows import write_table
@@ -59,6 +60,7 @@ class RowWriter:
     schema: TableSchema
     ts: int
     privacy: Privacy | None = None
+    erased: tuple[ErasedKeys, ...] = ()
 
     def write(self, reading: Reading) -> LoadedRows:
         """Write what a reading reads."""
@@ -84,6 +86,7 @@ class RowWriter:
         typer = RowTyper(self.schema, self.ts)
         if self.privacy is not None and is_protected(self.schema):
             batches = _protect(batches, LoadedValues(self.privacy, self.schema))
+        batches = leave_out_erased(batches, self.erased)
         for source, batch in batches:
             texts = batch.columns[len(OWN_FIELDS) :]
             escaped = pc.fill_null(batch.column("escaped"), False)

@@ -14,6 +14,7 @@ Each changefeed has a folder in the lake with one folder per table:
     LAKE/<changefeed>/current/<address>/<birth>  the rows of one incarnation, from CREATE to DROP
     LAKE/<changefeed>/history/<incarnation>    every version of these rows, where it is switched on
     LAKE/<changefeed>/changes/<incarnation>    every change of these rows, where it is switched on
+    LAKE/<changefeed>/erasures                 rows that were erased for good: no value of them
     LAKE/<changefeed>/verifications            what `verify` found: one row per table and run
     LAKE/<changefeed>/differences              the rows that it found to differ
     LAKE/<changefeed>/verification_progress    what a verification that has not ended has done
@@ -70,6 +71,7 @@ RAW_FILES = """
 #   ddl         `statement` is the whole `events.SchemaChange` as JSON
 #   bootstrap   `statement` is the whole `events.Bootstrap` as JSON
 #   watermark   `source` and `partition` are complete up to `commit_ts`
+#   erased      a row change without its values: the row was erased (`lake.events.erased_events`)
 #   quarantined input that could not be decoded: `error` is its class, `statement` the reason
 #   file        the data file `source` was decoded whole: its size in `number`, its batch and seq
 #   batch       the batch was decoded, except data files that wait
@@ -238,6 +240,23 @@ VERIFICATION_PROGRESS = """
     state string           -- `log.verifications.TableProgress` or `RunProgress` as JSON
 """
 
+# One row per erasure of a row (`lake.log.erasures`): what recognizes its events, and no value.
+ERASURES = """
+    id bigint,             -- numbers the erasures
+    database string,
+    table string,
+    requested_at timestamp,
+    erased_at timestamp,   -- null until everything is done
+    through_ts bigint,     -- events of the row up to this commit ts are left out
+    batch bigint,          -- and those without a commit ts of batches up to this one
+    incarnations array<string>,
+    places array<struct<
+        name: string, columns: array<string>, after_ts: bigint, through_ts: bigint>>,
+    salt string,           -- of all digests of the lake
+    digests array<string>, -- of the texts that the columns have in row images
+    counts array<struct<layer: string, rows: bigint>>
+"""
+
 VERIFICATION_CONTRACTS = {
     "verifications": VERIFICATIONS,
     "differences": DIFFERENCES,
@@ -245,7 +264,7 @@ VERIFICATION_CONTRACTS = {
 }
 
 # Created when they are needed, and not with the lake.
-LATER_CONTRACTS = {"definitions": DEFINITIONS, **VERIFICATION_CONTRACTS}
+LATER_CONTRACTS = {"definitions": DEFINITIONS, "erasures": ERASURES, **VERIFICATION_CONTRACTS}
 
 CONTRACTS = {
     "events": EVENTS,

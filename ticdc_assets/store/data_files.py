@@ -69,7 +69,7 @@ def write_into(
         measured = rows.column_names[:_WITH_STATISTICS]
     if sorted_by is not None and sorted_by not in measured:
         measured = [*measured, sorted_by]
-    return WrittenFile(name, size, rows.num_rows, _measure(rows.select(measured), sorted_by))
+    return WrittenFile(name, size, rows.num_rows, measure(rows.select(measured), sorted_by))
 
 
 def write_passing(location: Lake, table: str, rows: pa.Table) -> str:
@@ -119,7 +119,7 @@ def _choose_dictionaries(rows: pa.Table) -> list[str]:
     ]
 
 
-def _measure(rows: pa.Table, sorted_by: str | None) -> str:
+def measure(rows: pa.Table, sorted_by: str | None) -> str:
     """Return the statistics of rows, as Delta's log has them."""
     bounds: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}}
     nulls = {}

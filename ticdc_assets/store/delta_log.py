@@ -7,6 +7,7 @@ version, how many rows each has, and which of them are deleted, whatever the fea
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -148,7 +149,7 @@ def read_state(reader: LakeReader, table: str, version: int) -> TableState:
     """Replay the log of a table up to a version; raise `VersionGone` if it was removed."""
     folder, path = reader.open_folder(table), reader.location.path(table)
     with reader.explained(path):
-        names = _list_log(folder)
+        names = list_log(folder)
         try:
             return _replay(_read_actions(folder, names, version))
         except _NotInLog as error:
@@ -161,7 +162,7 @@ def read_newest_state(reader: LakeReader, table: str) -> tuple[int, TableState] 
     """Replay the log of a table to its newest version, and return that, too; None without a log."""
     folder = reader.open_folder(table)
     with reader.explained(reader.location.path(table)):
-        names = _list_log(folder)
+        names = list_log(folder)
         commits = [int(found[1]) for found in map(_COMMIT.fullmatch, names) if found]
         # The commits before a checkpoint may be gone.
         version = max([*commits, choose_checkpoint(names, _NEWEST)[0]])
@@ -184,14 +185,15 @@ def read_added_files(reader: LakeReader, table: str, since: int) -> Iterator[Dat
 def _read_commits(reader: LakeReader, table: str, since: int) -> Iterator[_Action]:
     folder = reader.open_folder(table)
     with reader.explained(reader.location.path(table)):
-        for match in filter(None, map(_COMMIT.fullmatch, _list_log(folder))):
+        for match in filter(None, map(_COMMIT.fullmatch, list_log(folder))):
             if int(match[1]) > since:
                 with naming(match[0]), folder.open_input_file(f"{LOG_FOLDER}/{match[0]}") as file:
                     actions = _decode_actions(file.read())
                 yield from actions
 
 
-def _list_log(folder: fs.FileSystem) -> list[str]:
+def list_log(folder: fs.FileSystem) -> list[str]:
+    """List the names of the files in a log."""
     selected = fs.FileSelector(LOG_FOLDER, allow_not_found=True)
     return [info.base_name for info in folder.get_file_info(selected)]
 
@@ -284,6 +286,11 @@ def _replay(actions: Iterable[_Action]) -> TableState:
 def identify(file: DataFile) -> tuple[str, object]:
     """Return what tells a file of a version of a table from the others."""
     return file.path, file.deleted and file.deleted.id
+
+
+def read_file_action(action: Mapping[str, Any]) -> DataFile:
+    """Read an action that adds a file, as it is in a log."""
+    return _make_file(msgspec.convert(action, _File))
 
 
 def _make_file(file: _File) -> DataFile:

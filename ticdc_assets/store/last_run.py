@@ -27,7 +27,7 @@ from ticdc_assets.store.run_id import find_run_id
 from ticdc_assets.version import VERSION
 
 # Of the lock, too: a run is a command that holds it, or the run of Dagster's that does the same.
-RunCommand = Literal["advance", "resume", "rebuild", "maintain", "backup", "check"]
+RunCommand = Literal["advance", "resume", "rebuild", "erase", "maintain", "backup", "check"]
 # "killed" is a run whose process is gone; on another machine, such a run still looks as running.
 RunResult = Literal["running", "ok", "failed", "interrupted", "killed"]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import NamedTuple, Self
 
@@ -66,6 +66,12 @@ class RetainedTime(NamedTuple):
 
     began: datetime
     written_before: datetime
+
+    @classmethod
+    def none(cls) -> Self:
+        """Keep nothing but what is newest, and no file that was written for a commit to come."""
+        end = datetime.max.replace(tzinfo=UTC)
+        return cls(end, end)
 
     @classmethod
     def of(cls, now: datetime, span: timedelta) -> Self:
@@ -126,10 +132,12 @@ def find_old_files(
     *,
     since: int | None = None,
     kept: Collection[int] = (),
+    commits: int = _COMMITS_TO_KEEP,
 ) -> OldFiles:
     """Find the files that a table does not need any more.
 
-    All versions from `since` on remain readable, too, and single ones to be `kept`.
+    All versions from `since` on remain readable, too, and single ones to be `kept`; the log keeps
+    its newest `commits` in any case.
     """
     found = read_newest_state(reader, table)
     if found is None:
@@ -148,7 +156,7 @@ def find_old_files(
             and file.written <= retained.written_before
             and (not file.path.startswith(_HIDDEN) or file.path.startswith(_CHANGES))
         )
-    log = _find_old_log(stored, min(first, newest - _COMMITS_TO_KEEP), kept)
+    log = _find_old_log(stored, min(first, newest - commits), kept)
     return OldFiles(table, state, data, tuple(log))
 
 

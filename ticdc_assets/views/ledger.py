@@ -2,7 +2,7 @@
 
 Row events, per table name:
 
-    input        rows in `events`
+    input        rows in `events`, with what is left of erased ones
     applied      they decide what a row is at the end of their window, by the counts of `applied`;
                  a replay's counts replace those of the windows that it replayed
     superseded   a later event of the same window decides the row, or a load has replaced a table
@@ -12,6 +12,8 @@ Row events, per table name:
                  waiting or paused, or was when it was dropped
     repeated     they arrived late and had arrived before, so they change nothing; of the rows in no
                  window, at most as many as there are such events count as repeated
+    erased       of rows in no window, at most as many as were erased; others that were erased are
+                 what they were before, until a replay reads the rows without them
     missing      input less all of these; negative if more was applied than arrived
 """
 
@@ -24,6 +26,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
+from ticdc_assets.lake.events.erased_events import KIND
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_files import read_rows
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
@@ -45,6 +48,7 @@ class TableLedger:
     quarantined: int
     waiting: int
     repeated: int
+    erased: int
     missing: int
 
     @property
@@ -104,6 +108,8 @@ class _Ledger:
     def run(self) -> Ledger:
         counts, ahead = self._counts()
         input, waiting, replaced = self._input_and_waiting()
+        gone = count_by("name", self._read("events", "name", where=pc.field("kind") == KIND))
+        input = {name: input.get(name, 0) + gone.get(name, 0) for name in {*input, *gone}}
         late, strange = self._late()
         tables = []
         for name in sorted({*input, *counts}):
@@ -115,13 +121,14 @@ class _Ledger:
             )
             unread = arrived - waits - over - rows.read
             repeated = min(max(unread, 0), late.get(name, 0))
+            erased = min(max(unread - repeated, 0), gone.get(name, 0))
             # A window's own sum has to be right too.
             outcomes = rows.applied + rows.superseded + rows.quarantined
-            missing = unread - repeated or rows.read - outcomes or strange.get(name, 0)
+            missing = unread - repeated - erased or rows.read - outcomes or strange.get(name, 0)
             tables.append(
                 TableLedger(
                     *(name, arrived, rows.applied, rows.superseded + over, rows.quarantined),
-                    *(waits, repeated, missing),
+                    *(waits, repeated, erased, missing),
                 )
             )
         quarantined = sum(rows.quarantined for rows in counts.values())

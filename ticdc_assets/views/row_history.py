@@ -46,7 +46,7 @@ class RowEvent:
     checksum: Status
 
 
-class _Span(NamedTuple):
+class Span(NamedTuple):
     """A time in which a table had one name and one schema: after a ts, up to another."""
 
     name: str
@@ -63,7 +63,7 @@ class _Span(NamedTuple):
         return self.after < ts and (self.through is None or ts <= self.through)
 
 
-class _Printer:
+class Printer:
     """Prints the values of images as `show` does."""
 
     def __init__(self) -> None:
@@ -74,17 +74,23 @@ class _Printer:
     ) -> tuple[Printed | None, Printed | None]:
         """Return the old and the new row; None for one that the event lacks."""
         before, after = (
-            None if image is None else self._print(image, schema, change.member_names)
+            None if image is None else self._print_image(image, schema, change.member_names)
             for image in (change.before, change.after)
         )
         return before, after
 
-    def _print(self, image: str, schema: TableSchema, member_names: bool) -> Printed:
+    def _print_image(self, image: str, schema: TableSchema, member_names: bool) -> Printed:
         try:
             row = load(image)
         except CONTENT_ERRORS:
             # It is in the quarantine, with the reason.
             return {}
+        return self.print(row, schema, member_names)
+
+    def print(
+        self, row: Mapping[str, str | None], schema: TableSchema, member_names: bool
+    ) -> Printed:
+        """Return a row image as `show` prints the row."""
         return {
             name: self._print_value(name, text, schema, member_names) for name, text in row.items()
         }
@@ -110,13 +116,13 @@ class EventPrinter:
     """Prints the values of a table's events as `show` does, by the schema of their time."""
 
     def __init__(self, versions: Sequence[SchemaVersionRow]) -> None:
-        self._spans = _list_spans(versions)
-        self._print = _Printer()
+        self._spans = list_spans(versions)
+        self._print = Printer()
 
     def images(self, change: RowChange) -> tuple[Printed | None, Printed | None]:
         """Return the old and the new row; as the stream states them if no schema is known."""
         name = make_table_name(change.database, change.table) or ""
-        span = _find_span(self._spans, name, change)
+        span = find_span(self._spans, name, change)
         schema = TableSchema(change.database, change.table, ()) if span is None else span.schema
         return self._print.images(change, schema)
 
@@ -129,7 +135,7 @@ class RowHistories:
     applied: Snapshot
     name: str
     versions: Sequence[SchemaVersionRow]
-    _print: _Printer = field(default_factory=_Printer)
+    _print: Printer = field(default_factory=Printer)
 
     @classmethod
     def open(cls, names: LakeNames, text: str) -> "RowHistories":
@@ -153,7 +159,7 @@ class RowHistories:
 
     def find(self, wanted: Mapping[str, str]) -> list[RowEvent]:
         """Find the events of the rows with these values, in order."""
-        spans = _list_spans(self._read_all_versions())
+        spans = list_spans(self.read_all_versions())
         own = {version.incarnation for version in self.versions}
         rows = self._read_candidates(
             {span.name for span in spans if span.incarnation in own}, wanted
@@ -164,7 +170,7 @@ class RowHistories:
         # A repetition arrives later, whatever its place in the order.
         for row in sorted(rows, key=lambda row: (row["seq"], row["index"])):
             change = read_row_change(row)
-            span = _find_span(spans, row["name"], change)
+            span = find_span(spans, row["name"], change)
             if span is None or span.incarnation not in own:
                 continue
             before, after = self._print.images(change, span.schema)
@@ -179,7 +185,7 @@ class RowHistories:
             seen.add(identity)
         return sorted(found, key=_get_place)
 
-    def _read_all_versions(self) -> list[SchemaVersionRow]:
+    def read_all_versions(self) -> list[SchemaVersionRow]:
         """Read the versions of every table that ever had one of the names of these."""
         versions = list(self.versions)
         known = {version.incarnation for version in versions}
@@ -193,14 +199,14 @@ class RowHistories:
     def _read_candidates(self, names: set[str], wanted: Mapping[str, str]) -> list[dict[str, Any]]:
         where = (pc.field("kind") == "row") & pc.field("name").isin(sorted(names))
         texts = [text for name, text in wanted.items() if self._is_stated_as_printed(name, text)]
-        where = reduce(and_, map(_may_state, texts), where)
+        where = reduce(and_, map(may_state, texts), where)
         return self.reader.read(self.reader.open("events"), SCHEMA.names, where).to_pylist()  # type: ignore[no-any-return]
 
     def _is_stated_as_printed(self, name: str, text: str) -> bool:
         """Return whether images have a value of a column in the form in which it is printed."""
         columns = (version.schema.column(name) for version in self.versions)
         types = [column.type for column in columns if column is not None]
-        return text.isascii() and text.isalnum() and all(map(_is_plain, types))
+        return text.isascii() and text.isalnum() and all(map(is_plain, types))
 
     def _read_quarantined(self, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], str]:
         seqs = sorted({row["seq"] for row in rows})
@@ -209,7 +215,7 @@ class RowHistories:
         found = self.reader.read(quarantine, ["seq", "index", "reason"], where).to_pylist()
         return {(row["seq"], row["index"]): row["reason"] for row in found}
 
-    def _describe_status(self, span: _Span, change: RowChange, reason: str | None) -> str:
+    def _describe_status(self, span: Span, change: RowChange, reason: str | None) -> str:
         if reason is not None:
             return f"quarantined: {reason}"
         table = self.applied.state.incarnations.get(span.incarnation)
@@ -218,7 +224,8 @@ class RowHistories:
         return "waiting" if change.commit_ts > through else ""
 
 
-def _list_spans(versions: Sequence[SchemaVersionRow]) -> list[_Span]:
+def list_spans(versions: Sequence[SchemaVersionRow]) -> list[Span]:
+    """List the times of tables, by their versions in order."""
     spans = []
     following = [*versions[1:], None]
     for version, later in zip(versions, following, strict=True):
@@ -228,11 +235,11 @@ def _list_spans(versions: Sequence[SchemaVersionRow]) -> list[_Span]:
         schema = version.schema
         name = make_table_name(schema.database, schema.table) or ""
         through = None if is_last or later is None else later.valid_from
-        spans.append(_Span(name, version.incarnation, schema, version.valid_from, through))
+        spans.append(Span(name, version.incarnation, schema, version.valid_from, through))
     return spans
 
 
-def _find_span(spans: Sequence[_Span], name: str, change: RowChange) -> _Span | None:
+def find_span(spans: Sequence[Span], name: str, change: RowChange) -> Span | None:
     """Find the time of a row; rows that came before the first schema have that one."""
     named = [span for span in spans if span.name == name]
     covering = [span for span in named if span.covers(change)]
@@ -242,14 +249,15 @@ def _find_span(spans: Sequence[_Span], name: str, change: RowChange) -> _Span | 
     return min(later, key=lambda span: span.after, default=None)
 
 
-def _may_state(text: str) -> pc.Expression:
+def may_state(text: str) -> pc.Expression:
     """Whether a row may state a text: JSON can escape any character with a backslash."""
     images = (pc.field(name) for name in ("before", "after"))
     tests = [pc.match_substring(image, part) for image in images for part in (text, "\\")]
     return reduce(lambda one, other: one | other, tests)
 
 
-def _is_plain(type: ColumnType) -> bool:
+def is_plain(type: ColumnType) -> bool:
+    """Return whether images have the texts of a type as they are printed."""
     return describe(type).kind in ("integer", "text") and not type.zerofill
 
 

@@ -34,6 +34,7 @@ from ticdc_assets.checks.invariants.range_log import RangeLog
 from ticdc_assets.checks.invariants.row_faults import list_faults
 from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.events.event_rows import make_table_name
+from ticdc_assets.lake.log.erasures import read_erasures
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.small_tables import can_hold, open_frame
@@ -193,6 +194,12 @@ class CheckContext(RangeLog):
             key = tuple(row["key"] or ())
             intervals[name].append(NameInterval(row["incarnation"], low, row["valid_to"], key))
         return dict(intervals)
+
+    @cached_property
+    def tables_with_erasures(self) -> set[str]:
+        """Tables of which a row was erased at any time."""
+        erasures = read_erasures(LakeReader(self.lake.location))
+        return {id for erasure in erasures for id in erasure.incarnations}
 
     @cached_property
     def inserts_and_deletes(self) -> dict[str, tuple[int, int]]:

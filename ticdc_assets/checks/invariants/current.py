@@ -303,6 +303,8 @@ def _why_not_countable(context: CheckContext, table: Incarnation) -> str | None:
         return "the table is partial: deletes may concern rows never sent"
     if table.layout.archived:
         return "the table keeps deleted rows"
+    if table.id in context.tables_with_erasures:
+        return "a row of the table was erased, and later events may concern it"
     if not table.schema.key:
         return "the table has no handle key: a repeated row looks like a second equal row"
     if table.id in context.replayed_tables:

@@ -5,7 +5,8 @@ now are named, and have to be replayed from all their events.  A run that was ki
 replaced some events; the next one replaces them all.
 
 Nothing goes that cannot be decoded any more: events of files that are gone stay, and so do rows
-that upstream supplied; and if records are gone, or their claim-check objects, nothing is replaced.
+that upstream supplied, and those of records that have an erased row; and if records are gone, or
+their claim-check objects, nothing is replaced.
 """
 
 from collections.abc import Callable, Collection
@@ -18,13 +19,16 @@ from ticdc_assets.errors import ConfigError, LostRecords, MissingPayload
 from ticdc_assets.events import FETCHED
 from ticdc_assets.lake.events.decode_folder import FolderDecode
 from ticdc_assets.lake.events.decode_workers import RECORD_COLUMNS, FolderReader, make_record_worker
+from ticdc_assets.lake.events.erased_events import read_erased_events
 from ticdc_assets.lake.events.event_commits import Decoded, EventCommits
 from ticdc_assets.lake.events.pending_files import read_decoded_files
 from ticdc_assets.lake.events.quarantine import update_quarantine
 from ticdc_assets.lake.events.schema_files import FindSchemas
+from ticdc_assets.lake.raw.erased_records import list_erased_records
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.store.contracts import EVENTS
 from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.sql import quote_literal
 from ticdc_assets.upstream.snapshot import OpenUpstream
 
@@ -50,7 +54,10 @@ class DecodeAgain:
         self._names = names
         # First of all: a commit is void if another run commits after this.
         self._commits = EventCommits(lake)
+        self._erased = read_erased_events(LakeReader(lake.location))
         self._replaced = f"{_NOT_BATCH} AND {_choose(names)}"
+        if self._erased is not None and (kept := list_erased_records(lake.location)):
+            self._replaced += f" AND seq NOT IN ({', '.join(map(str, kept))})"
         events = lake.read("events")
         self._old = events.where(self._replaced)
         # Read before anything is replaced.
@@ -74,7 +81,7 @@ class DecodeAgain:
             records = raw.join(done, "batch", "left_semi")
         else:
             records = raw.join(needed, "seq", "left_semi")
-        decode = make_record_worker(lake.feed, open_payloads, open_upstream)
+        decode = make_record_worker(lake.feed, open_payloads, open_upstream, self._erased)
         decoded = records.select(*RECORD_COLUMNS).mapInArrow(decode, EVENTS)
         kept = events.where(f"{_NOT_BATCH} AND NOT ({self._replaced})").select("seq", "index")
         new = decoded.join(kept, ["seq", "index"], "left_anti").select(*decoded.columns).persist()

@@ -9,6 +9,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, SchemaChange
 from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.events.decode_workers import FILE_TASKS, FolderReader, make_file_worker
+from ticdc_assets.lake.events.erased_events import read_erased_events
 from ticdc_assets.lake.events.event_commits import (
     BYTES_PER_COMMIT,
     Decoded,
@@ -34,6 +35,7 @@ from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.store.arrow import make_array
 from ticdc_assets.store.commits import group_by_size
 from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.work_size import count_little
 
 _UNREADABLE = "cannot read {}: the schema file of its version is missing, or its storage is down"
@@ -95,7 +97,8 @@ class FolderDecode:
         self._folder = open_folder()
         self._tables = CsvTables(lake.feed, self._folder)
         self._find_schemas = find_schemas
-        self._decode_files = make_file_worker(lake.feed, open_folder)
+        erased = read_erased_events(LakeReader(lake.location))
+        self._decode_files = make_file_worker(lake.feed, open_folder, erased)
         self._waiting: list[RawFile] = []
         self._files = self._bytes = 0
 

@@ -16,9 +16,11 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from ticdc_assets.lake.events.decode_workers import RECORD_COLUMNS, Worker, make_record_worker
+from ticdc_assets.lake.events.erased_events import read_erased_events
 from ticdc_assets.lake.events.event_commits import Decoded, DecodeResult, EventCommits
 from ticdc_assets.lake.events.event_files import EventFile, write_events
 from ticdc_assets.lake.events.quarantine import update_quarantine
+from ticdc_assets.lake.raw.erased_records import erase_repeated_records
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.store.arrow import arrow_schema
 from ticdc_assets.store.commits import group_by_size
@@ -63,7 +65,8 @@ class TopicDecode:
         is_batch = pc.equal(markers["kind"], "batch")
         self._decoded: list[int] = pc.unique(markers["batch"].filter(is_batch)).to_pylist()
         self._has_quarantined = not pc.all(is_batch, min_count=0).as_py()
-        self._decode = make_record_worker(lake.feed, open_payloads, open_upstream)
+        erased = read_erased_events(reader)
+        self._decode = make_record_worker(lake.feed, open_payloads, open_upstream, erased)
         self._size = 0
         self._is_void = False
 
@@ -81,6 +84,9 @@ class TopicDecode:
         counts = self._commits.counts
         if self._has_quarantined or counts.quarantined:
             update_quarantine(self._lake, self._since, {}, of_records=True)
+        if counts.erased:
+            # They came again, with all of their values.
+            erase_repeated_records(self._lake.location, self._since)
         done_through = self._since if self._is_void else self._newest
         return DecodeResult(
             rows=counts.rows,

@@ -25,6 +25,7 @@ from ticdc_assets.events import (
     Watermark,
 )
 from ticdc_assets.events.written import read_json
+from ticdc_assets.lake.events.erased_events import ErasedEvents, leave_out_erased
 from ticdc_assets.lake.events.event_rows import (
     SCHEMA,
     Arrival,
@@ -39,6 +40,7 @@ from ticdc_assets.lake.events.private_rows import (
     protect_csv,
 )
 from ticdc_assets.lake.raw.encryption import make_decryption
+from ticdc_assets.lake.raw.erased_records import ERASED
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
 from ticdc_assets.protocols.payload import PayloadStore
@@ -170,6 +172,7 @@ def make_record_worker(
     feed: Changefeed,
     open_payloads: Callable[[], PayloadStore] | None,
     open_upstream: OpenUpstream | None = None,
+    erased: ErasedEvents | None = None,
 ) -> Worker:
     """Make the function to `mapInArrow` over `RECORD_COLUMNS` of raw records."""
 
@@ -192,6 +195,9 @@ def make_record_worker(
                 *columns, strict=True
             ):
                 events: Iterable[Event]
+                if problem == ERASED:
+                    # Its events stay in `events`.
+                    continue
                 if problem is not None:
                     events = (_make_quarantined(problem, FilePosition(path, line)),)
                 else:
@@ -204,7 +210,7 @@ def make_record_worker(
                         yield from buffer.flush()
         yield from buffer.finish()
 
-    return run
+    return leave_out_erased(run, erased)
 
 
 # The input of a record worker, in this order.
@@ -214,7 +220,11 @@ RECORD_COLUMNS = (
 )
 
 
-def make_file_worker(feed: Changefeed, open_folder: Callable[[], FolderReader]) -> Worker:
+def make_file_worker(
+    feed: Changefeed,
+    open_folder: Callable[[], FolderReader],
+    erased: ErasedEvents | None = None,
+) -> Worker:
     """Make the function to `mapInArrow` over `FILE_TASKS`."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Batches:
@@ -241,7 +251,7 @@ def make_file_worker(feed: Changefeed, open_folder: Callable[[], FolderReader]) 
                 yield make_batch([_make_marker(row)])
         yield from buffer.finish()
 
-    return run
+    return leave_out_erased(run, erased)
 
 
 def _make_marker(row: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from ticdc_assets.lake.events.event_files import EventFile
 from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, make_batch, to_arrow
+from ticdc_assets.lake.raw.erased_records import ERASED
 from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.store.contracts import STATISTICS
 from ticdc_assets.store.data_files import write_data_file
@@ -55,6 +56,8 @@ class DecodeCounts:
     ddls: int = 0
     quarantined: int = 0
     files: int = 0
+    # What is left of events of erased rows.
+    erased: int = 0
 
     def __add__(self, other: "DecodeCounts") -> "DecodeCounts":
         return DecodeCounts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
@@ -161,6 +164,7 @@ def _make_counts(kinds: Mapping[str, int]) -> DecodeCounts:
         ddls=sum(kinds.get(kind, 0) for kind in _STATEMENTS),
         quarantined=kinds.get("quarantined", 0),
         files=kinds.get("file", 0),
+        erased=kinds.get(ERASED, 0),
     )
 
 

@@ -99,7 +99,7 @@ class _Updates:
         goal = UpdateMark(last.snapshot_id, last.ts, last.versions[table.id], table.dropped_ts)
         base_id = 0
         if mark is not None:
-            base_id = self._find_base(table.id, mark)
+            base_id = find_base(self._rows, table.id, mark)
             is_same = base_id == last.snapshot_id and mark.dropped_ts == goal.dropped_ts
             if is_same and last.snapshot_id - mark.snapshot_id < _MOST_SNAPSHOTS:
                 return None
@@ -108,19 +108,6 @@ class _Updates:
         if isinstance(stored, HistoryTable):
             return HistoryUpdate(table, stored, goal, *window)
         return ChangesUpdate(table, stored, goal, *window)
-
-    def _find_base(self, id: str, mark: UpdateMark) -> int:
-        """Return the last snapshot that a table shows, or from which a replay has led off."""
-        base_id, is_same = mark.snapshot_id, True
-        for row in self._rows:
-            if row.snapshot_id <= mark.snapshot_id:
-                continue
-            is_same = is_same and not _changes(row, id, mark)
-            if is_same:
-                base_id = row.snapshot_id
-            elif row.replayed_from is not None:
-                base_id = min(base_id, row.replayed_from)
-        return base_id
 
     def _open_window(self, base_id: int) -> tuple[Snapshot, PreparedWindow | None]:
         with self._lock:
@@ -217,6 +204,20 @@ def _make_idle_engine(lake: LakeSession) -> Engine:
     """Make the engine of a window in which nothing happens."""
     nothing = PendingRows(lake.location, Window(0, 0, 0, 0), EventFiles(), EventFiles())
     return Engine(lake.location, nothing, None, updates_split=True)
+
+
+def find_base(rows: Iterable[AppliedRow], id: str, mark: UpdateMark) -> int:
+    """Return the last snapshot that a table shows, or from which a replay has led off."""
+    base_id, is_same = mark.snapshot_id, True
+    for row in rows:
+        if row.snapshot_id <= mark.snapshot_id:
+            continue
+        is_same = is_same and not _changes(row, id, mark)
+        if is_same:
+            base_id = row.snapshot_id
+        elif row.replayed_from is not None:
+            base_id = min(base_id, row.replayed_from)
+    return base_id
 
 
 def _changes(row: AppliedRow, id: str, mark: UpdateMark) -> bool:
