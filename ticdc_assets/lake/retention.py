@@ -2,16 +2,20 @@
 
 A snapshot of that time keeps its versions of all current tables, and so does the newest one before
 it: the moments between the two are computed from there.  The version that a load wrote remains for
-ever, for no event has its rows.  Of other tables only the newest version counts, and the older ones
-remain for those who have opened them.
+ever, for no event has its rows, and so do those of a fold, until a newer one takes its place.  Of
+other tables only the newest version counts, and the older ones remain for those who have opened
+them.
 """
 
+from collections import defaultdict
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 import pyarrow.compute as pc
 
 from ticdc_assets.lake.log.applied_files import read_snapshot
+from ticdc_assets.lake.log.folds import read_folds
 from ticdc_assets.store.old_files import (
     OldFiles,
     RetainedTime,
@@ -36,10 +40,11 @@ class Retention:
         if layer != "current":
             return find_old_files(self._reader, table, stored, self.time)
         loaded = self._loaded.get(incarnation)
+        kept = () if loaded is None else (loaded,)
         return find_old_files(
             *(self._reader, table, stored, self.time),
             since=self._versions.get(incarnation),
-            kept=() if loaded is None else (loaded,),
+            kept=(*kept, *self._folded[incarnation]),
         )
 
     @cached_property
@@ -49,6 +54,15 @@ class Retention:
         is_older = pc.field("committed_at") <= self.time.began
         older = self._reader.read(applied, ["snapshot_id"], is_older)["snapshot_id"]
         return dict(read_snapshot(self._reader, pc.max(older).as_py() or 0).versions)
+
+    @cached_property
+    def _folded(self) -> Mapping[str, set[int]]:
+        """The versions with which everything begins behind a fold, this one or one to come."""
+        versions: dict[str, set[int]] = defaultdict(set)
+        for snapshot_id in read_folds(self._reader).kept_snapshots:
+            for incarnation, version in read_snapshot(self._reader, snapshot_id).versions.items():
+                versions[incarnation].add(version)
+        return versions
 
     @cached_property
     def _loaded(self) -> dict[str, int]:
