@@ -121,8 +121,7 @@ class _Folding:
         valid = {
             name.snapshot_id for name in list_valid_snapshots(read_snapshot_names(self._reader))
         }
-        possible = (kept | folds.chosen.keys()) & valid
-        # The time that counts for a choice is that of the snapshot.
+        possible = (kept | set(folds.chosen)) & valid
         return [
             _Candidate(id, times[id])
             for id in sorted(possible, reverse=True)
@@ -214,8 +213,7 @@ class _Folding:
     def _choose_ahead(self, candidates: Sequence[_Candidate], days: float) -> None:
         """Choose the last snapshot for later, unless one was chosen lately."""
         chosen = read_folds(self._reader).chosen
-        valid = {each.snapshot_id for each in candidates}
-        times = [at for id, at in chosen.items() if id in valid]
+        times = [each.committed_at for each in candidates if each.snapshot_id in chosen]
         since = self._now - timedelta(days=days / _CHOICES)
         if self._applied.snapshot_id not in chosen and all(at <= since for at in times):
             state_choice(self._lake, self._applied)

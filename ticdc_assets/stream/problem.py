@@ -98,6 +98,7 @@ NOT_DEFINED = (
     "its definition upstream contradicts what the changefeed sent, so its schema stays as the"
     " stream shows it: {}"
 )
+HELD_BACK = "row events are kept for longer than keep-events-days says: {}"
 REPLACED_BY_LOAD = "replaced by the load as of {}"
 UNKNOWN_MEMBERS = (
     "no DDL or schema has named the members of this {}, so its values stay numbers: column {}"

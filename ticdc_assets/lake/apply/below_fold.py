@@ -26,6 +26,8 @@ from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.problem import Problem
 
+# The columns of `events` that `quarantine_rows` takes.
+QUARANTINED_COLUMNS = (*ORIGIN, "before", "after", "statement")
 _ROW = (
     "it arrived below {}: whether it repeats an event that is gone cannot be known, so it is not"
     " applied; if the table lacks it, load the table again"
@@ -94,7 +96,7 @@ def quarantine_rows(lake: LakeSession, fold: Fold, rows: pa.Table) -> None:
 
 def _read_rows(reader: LakeReader, fold: Fold, since: Snapshot, batch: int) -> Iterator[pa.Table]:
     is_new = (pc.field("batch") > since.batch) & (pc.field("batch") <= batch)
-    columns = (*ORIGIN, "name", "before", "after", "statement")
+    columns = ("name", *QUARANTINED_COLUMNS)
     where = is_new & fold.is_below(pc.field)
     for found in reader.read_blocks(reader.open("events"), columns, where):
         if found.num_rows:
@@ -107,7 +109,7 @@ def _read_ddls(
     is_new = (pc.field("batch") > since.batch) & (pc.field("batch") <= batch)
     times = sorted({ts for ts, _ in wanted})
     where = is_new & (pc.field("kind") == "ddl") & pc.field("commit_ts").isin(times)
-    columns = ("kind", *ORIGIN, "name", "before", "after", "statement")
+    columns = ("kind", *QUARANTINED_COLUMNS)
     found = reader.read(reader.open("events"), columns, where)
     changes = read_statements(found.to_pylist())
     are_wanted = [

@@ -82,8 +82,8 @@ class Folds:
     newest: Fold = field(default_factory=Fold)
     # Whether events that it covers may be left.
     has_leftovers: bool = False
-    # The snapshots that were chosen behind it, by number, with the time of the choice.
-    chosen: Mapping[int, datetime] = field(default_factory=dict)
+    # The numbers of the snapshots that were chosen behind it.
+    chosen: tuple[int, ...] = ()
     # By name, what all folds have removed.
     removed: Mapping[str, FoldedRows] = field(default_factory=dict)
 
@@ -101,18 +101,18 @@ def read_folds(reader: LakeReader) -> Folds:
         return Folds()
     rows = reader.read(opened, arrow_schema(FOLDS).names).sort_by("id").to_pylist()
     newest, has_leftovers = Fold(), False
-    chosen: dict[int, datetime] = {}
+    chosen: list[int] = []
     removed: dict[str, FoldedRows] = {}
     for row in rows:
         if row["step"] == "chosen":
-            chosen[row["snapshot_id"]] = row["stated_at"]
+            chosen.append(row["snapshot_id"])
             continue
         has_leftovers = row["step"] == "folded"
         newest = Fold(*(row[name] for name in Fold.__dataclass_fields__))
         for count in row["counts"] or ():
             each = FoldedRows(**count)
             removed[each.name] = removed[each.name].plus(each) if each.name in removed else each
-    behind = {id: at for id, at in chosen.items() if id > newest.snapshot_id}
+    behind = tuple(id for id in chosen if id > newest.snapshot_id)
     return Folds(newest, has_leftovers, behind, removed)
 
 
