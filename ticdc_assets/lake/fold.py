@@ -61,18 +61,22 @@ class _Need(NamedTuple):
     batch: int | None = None
     ts: int | None = None
 
-    def allows(self, snapshot: Snapshot) -> bool:
+    def allows(self, snapshot: "_Candidate") -> bool:
         limits = (
             (self.snapshot_id, snapshot.snapshot_id),
             (self.batch, snapshot.batch),
-            (self.ts, snapshot.ts),
+            (self.ts, snapshot.resolved_ts),
         )
         return all(limit is None or number <= limit for limit, number in limits)
 
 
 class _Candidate(NamedTuple):
+    """A snapshot that may become the fold; the columns have these names."""
+
     snapshot_id: int
     committed_at: datetime
+    resolved_ts: int
+    batch: int
 
 
 # Parameters: the lake and its last snapshot; how long events and Delta versions are kept.
@@ -113,20 +117,17 @@ class _Folding:
     def _list_candidates(self, folds: Folds, retain_days: float) -> list[_Candidate]:
         """List snapshots that may become the fold, newest first: valid ones whose files remain."""
         opened = self._reader.open("applied")
-        rows = self._reader.read(opened, ["snapshot_id", "committed_at"]).to_pylist()
-        times = {row["snapshot_id"]: row["committed_at"] for row in rows}
+        rows = self._reader.read(opened, _Candidate._fields).to_pylist()
+        known = {row["snapshot_id"]: _Candidate(**row) for row in rows}
         began = self._now - timedelta(days=retain_days)
-        older = [id for id, at in times.items() if at <= began]
-        kept = {id for id, at in times.items() if at > began} | {max(older, default=0)}
+        older = [id for id, each in known.items() if each.committed_at <= began]
+        kept = (known.keys() - set(older)) | {max(older, default=0)}
         valid = {
             name.snapshot_id for name in list_valid_snapshots(read_snapshot_names(self._reader))
         }
         possible = (kept | set(folds.chosen)) & valid
-        return [
-            _Candidate(id, times[id])
-            for id in sorted(possible, reverse=True)
-            if id > folds.newest.snapshot_id
-        ]
+        newest = folds.newest.snapshot_id
+        return [known[id] for id in sorted(possible, reverse=True) if id > newest]
 
     def _choose(self, candidates: Sequence[_Candidate]) -> tuple[Snapshot | None, str | None]:
         """Choose the newest snapshot that nothing forbids; say what forbids a newer one."""
@@ -134,11 +135,12 @@ class _Folding:
             return None, None
         needs, held = list(self._list_needs()), None
         for each in candidates:
-            snapshot = read_snapshot(self._reader, each.snapshot_id)
-            need = next((need for need in needs if not need.allows(snapshot)), None)
+            need = next((need for need in needs if not need.allows(each)), None)
             if need is not None:
                 held = held or need.reason
-            elif snapshot.ts and have_files(self._reader, snapshot.versions, snapshot.versions):
+                continue
+            snapshot = read_snapshot(self._reader, each.snapshot_id)
+            if snapshot.ts and have_files(self._reader, snapshot.versions, snapshot.versions):
                 return snapshot, held
         return None, held
 
@@ -176,12 +178,14 @@ class _Folding:
             yield _Need(f"{oldest.name} is not up to date", snapshot_id=oldest.snapshot_id)
 
     def _fold(self, snapshot: Snapshot) -> list[FoldedRows]:
-        """Let a snapshot be the fold, and remove what it covers."""
+        """Let a snapshot be the fold, and remove what it covers, unless that is nothing."""
         fold = self._describe(snapshot)
         tables = self._reader.open_all(("schema_history",))
         rows = read_rows(self._reader, self._reader.open("applied"), 0)
         stopped = list_stopped_names(tables, self._applied.state)
         counts = count_folded(self._reader, fold, list_spans(rows), stopped)
+        if not counts:
+            return counts
         # From here on it counts.
         state_fold(self._lake, fold, counts)
         self._remove(fold)
@@ -193,14 +197,15 @@ class _Folding:
         last = self._applied.batch
         is_row = pc.field("kind") == "row"
         # Whether a sender has gone back in a batch, only all of its rows show.
-        ahead = self._reader.read(events, ["batch"], is_row & (ts > snapshot.ts))["batch"]
-        first = pc.min(ahead).as_py()
-        whole = snapshot.batch if first is None else min(snapshot.batch, first - 1)
+        ahead = is_row & (ts > snapshot.ts) & (batch <= snapshot.batch)
+        first = pc.min(self._reader.read(events, ["batch"], ahead)["batch"]).as_py()
+        whole = snapshot.batch if first is None else first - 1
         through = snapshot.ts
         if get_ordering(self._lake.feed) == "milliseconds":
             # What came later is compared with what is as old, and has no counter.
             before = read_folds(self._reader).newest
-            later = is_row & (batch > snapshot.batch) & (batch <= last) & ~before.is_below(pc.field)
+            later = is_row & (ts <= snapshot.ts) & (batch > snapshot.batch) & (batch <= last)
+            later &= ~before.is_below(pc.field)
             times = self._reader.read(events, ["commit_ts"], later)["commit_ts"]
             least = pc.min(times).as_py()
             through = min(through, snapshot.ts if least is None else least) - 1
