@@ -19,14 +19,8 @@ from ticdc_assets.lake.events.folded_events import count_folded, remove_folded
 from ticdc_assets.lake.history.update import find_oldest_base
 from ticdc_assets.lake.log.applied_files import read_rows, read_snapshot, read_snapshot_names
 from ticdc_assets.lake.log.definitions import read_definitions
-from ticdc_assets.lake.log.folds import (
-    Fold,
-    FoldedRows,
-    Folds,
-    read_folds,
-    state_choice,
-    state_fold,
-)
+from ticdc_assets.lake.log.fold_log import state_choice, state_fold
+from ticdc_assets.lake.log.folds import Fold, FoldedRows, Folds, read_folds
 from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.lake.log.snapshot import Snapshot, list_valid_snapshots
 from ticdc_assets.lake.log.spans import list_spans

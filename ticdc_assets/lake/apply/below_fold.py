@@ -1,4 +1,4 @@
-"""What arrives below a fold: it can no longer be told from a repetition, nor applied in its place.
+"""What arrives below a fold: nobody knows whether it is a repetition, and its place is gone.
 
 It is quarantined, with the reason, and changes nothing: its table is loaded again if it is new.
 TiCDC repeats what is newer than its checkpoint only, so a fold of weeks ago sees nothing of it.

@@ -7,24 +7,20 @@ run that is killed meanwhile changes nothing: what the fold covers counts as gon
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from ticdc_assets.events.tso_text import describe_ts
 from ticdc_assets.lake.log.applied_files import read_snapshot, read_snapshot_names
 from ticdc_assets.lake.log.snapshot import Snapshot, choose_valid_snapshot
-from ticdc_assets.store.arrow import arrow_schema, make_table
+from ticdc_assets.store.arrow import arrow_schema
 from ticdc_assets.store.contracts import FOLDS
 from ticdc_assets.store.lake import LakeSession
-from ticdc_assets.store.lock import check_lock
 from ticdc_assets.store.reader import LakeNotFound, LakeReader
-from ticdc_assets.store.stage_commits import StageMark, commit_rows
-from ticdc_assets.store.writer import LakeWriter
 
-_TABLE = "folds"
+TABLE = "folds"
 # "chosen"  a snapshot that may become a fold: its Delta versions are kept until then
 # "folded"  the fold counts: what it covers is gone, or goes next
 # "removed" nothing of it is left in `events`
@@ -96,7 +92,7 @@ class Folds:
 def read_folds(reader: LakeReader) -> Folds:
     """Read the folds of a lake; most lakes have none."""
     try:
-        opened = reader.open(_TABLE)
+        opened = reader.open(TABLE)
     except LakeNotFound:
         return Folds()
     rows = reader.read(opened, arrow_schema(FOLDS).names).sort_by("id").to_pylist()
@@ -134,35 +130,6 @@ def find_valid_snapshot(lake: LakeSession, snapshot_id: int, ts: int | None = No
     reader = LakeReader(lake.location)
     found = choose_valid_snapshot(read_snapshot_names(reader), snapshot_id, ts)
     return max(found, read_fold(reader).snapshot_id)
-
-
-def state_choice(lake: LakeSession, snapshot: Snapshot) -> None:
-    """State that the rows of a snapshot are kept, so that a later fold can begin with them."""
-    _append(lake, "chosen", (snapshot.snapshot_id, snapshot.ts), (None,) * 3, ())
-
-
-def state_fold(
-    lake: LakeSession, fold: Fold, counts: Iterable[FoldedRows], step: Step = "folded"
-) -> None:
-    """State a fold, or how far it has got."""
-    covered = fold.through_ts, fold.batch, fold.applied_batch
-    _append(lake, step, (fold.snapshot_id, fold.ts), covered, [each._asdict() for each in counts])
-
-
-# Parameters: one per group of columns of `folds`.
-def _append(
-    lake: LakeSession,
-    step: Step,
-    place: tuple[int, int],
-    covered: Sequence[int | None],
-    counts: Sequence[Mapping[str, Any]],
-) -> None:
-    LakeWriter(lake.location).create(_TABLE, arrow_schema(FOLDS), {})
-    reader = LakeReader(lake.location)
-    id = reader.max_of(reader.open(_TABLE), "id") + 1
-    row = (id, step, *place, datetime.now(UTC), *covered, list(counts))
-    check_lock(lake.location)
-    commit_rows(lake, _TABLE, make_table(FOLDS, [row]), StageMark("fold", id))
 
 
 def make_counts(sums: Mapping[str, Sequence[int]]) -> list[FoldedRows]:
