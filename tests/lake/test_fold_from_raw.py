@@ -1,7 +1,9 @@
 """What is decoded again below a fold stays gone, or in the quarantine if it never was applied."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow.compute as pc
 import pytest
@@ -10,12 +12,13 @@ from pyspark.sql import SparkSession
 from tests.lake.canal import FEED, placed, row, watermark
 from tests.lake.golden_runs import GoldenLake, cuts, list_truth_points
 from tests.lake.privately import KEY
-from tests.lake.test_decode_again import rebuild_from_raw, spoil_events, spoil_files
+from tests.lake.test_decode_again import rebuild_from_raw, spoil_events
 from tests.lake.test_golden_folds import read_all, require_complete
 from tests.lake.test_private_tables import VARIABLE, PrivateFeed
 from ticdc_assets.errors import BelowFold, ConfigError, MalformedMessage
 from ticdc_assets.events import Event, Quarantined, RowChange
 from ticdc_assets.lake.advance import RecordSource, advance, decode_again
+from ticdc_assets.lake.events import decode_workers
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.folds import read_folds
 from ticdc_assets.lake.maintain import maintain
@@ -32,9 +35,20 @@ def spoil_first(event: Event) -> Event:
     return event
 
 
+def spoil_files(patch: pytest.MonkeyPatch, random: Random) -> None:
+    """Let some files have one line that is no row."""
+    decode_file: Callable[..., Iterator[Any]] = decode_workers._decode_file
+
+    def decode_wrongly(feed: Any, row: Any, content: bytes, buffer: Any) -> Iterator[Any]:
+        spoilt = b"x\n" if random.random() < 0.2 else content
+        return decode_file(feed, row, spoilt, buffer)
+
+    patch.setattr(decode_workers, "_decode_file", decode_wrongly)
+
+
 def fold(lake: LakeSession) -> None:
-    maintain(lake, read_last_snapshot(lake), retain_days=0, keep_events_days=0)
-    assert read_folds(LakeReader(lake.location)).newest.snapshot_id
+    done = maintain(lake, read_last_snapshot(lake), retain_days=0, keep_events_days=0)
+    assert done.fold.fold is not None, done.fold.held
 
 
 def count_covered(lake: LakeSession) -> int:
@@ -69,10 +83,12 @@ def test_files_below_a_fold_are_not_decoded_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     golden, random = GoldenLake(spark, tmp_path, "lifecycle/storage-csv-full"), Random(1)
-    first, last = cuts(golden.dataset, list_truth_points(golden.dataset)[4:5], random)
+    points = list_truth_points(golden.dataset)[2:5:2]
+    first, second, last = cuts(golden.dataset, points, random)
     with monkeypatch.context() as patch:
         spoil_files(patch, random)
         assert golden.advance(first).decoded.quarantined > 0
+    golden.advance(second)
     fold(golden.lake)
     golden.advance(last)
     before = read_all(golden)

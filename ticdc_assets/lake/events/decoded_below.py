@@ -1,10 +1,8 @@
 """Row events below a fold that come of input which is decoded again: they are gone, and stay so.
 
-Of input that could not be decoded before, nothing below the fold was ever applied: such rows are
-quarantined, as those that arrive too late.
+Of input that could not be decoded before, rows below the fold may never have been applied: they are
+quarantined, as those that arrive too late.  Which of a damaged file were, nobody knows any more.
 """
-
-from collections.abc import Collection
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,27 +21,18 @@ class DecodedBelow:
         self._lake = lake
         self._reader = LakeReader(lake.location)
         self.fold = read_fold(self._reader)
-        self._inputs: Collection[int] = ()
-        # The records of a file that could not be decoded; of other input, all of it.
-        self._records: Collection[tuple[int, int]] = ()
+        # The records and files that were faulty.
+        self._inputs = pa.array([], pa.int64())
         if self.fold.snapshot_id:
             is_faulty = pc.field("kind") == "quarantined"
-            columns = ["seq", "number", "partition"]
-            rows = self._reader.read(self._reader.open("events"), columns, is_faulty).to_pylist()
-            records = {
-                (row["seq"], row["number"])
-                for row in rows
-                if row["partition"] is None and row["number"]
-            }
-            self._records = records
-            self._inputs = {row["seq"] for row in rows} - {seq for seq, _ in records}
+            rows = self._reader.read(self._reader.open("events"), ["seq"], is_faulty)
+            self._inputs = pc.unique(rows["seq"])
 
     def quarantine(self, rows: pa.Table) -> None:
         """Quarantine rows, with columns of `events`, if they come of input that was faulty."""
-        places = zip(rows["seq"].to_pylist(), rows["number"].to_pylist(), strict=True)
-        chosen = [seq in self._inputs or (seq, number) in self._records for seq, number in places]
-        if any(chosen):
-            quarantine_rows(self._lake, self.fold, rows.filter(pa.array(chosen, pa.bool_())))
+        chosen = rows.filter(pc.is_in(rows["seq"], value_set=self._inputs))
+        if chosen.num_rows:
+            quarantine_rows(self._lake, self.fold, chosen)
 
     def remove(self) -> None:
         """Remove rows below the fold from `events`, where decoding has put them again."""
