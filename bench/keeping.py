@@ -38,6 +38,7 @@ def measure(*arguments: str) -> list[Figure]:
     parser.add_argument("--transactions", type=int, default=10, help="transactions per window")
     parser.add_argument("--every", type=int, default=4, help="windows between maintenances")
     parser.add_argument("--keep", type=float, default=2, help="maintenances whose time is kept")
+    parser.add_argument("--fold", action="store_true", help="fold row events that are as old")
     parser.add_argument("--nothing", action="store_true", help="never maintain, to compare")
     chosen = parser.parse_args(arguments)
     each = chosen.transactions
@@ -61,7 +62,9 @@ def measure(*arguments: str) -> list[Figure]:
                 maintained += 1
                 # What the last few maintenances took with the windows between them.
                 kept = (time.monotonic() - began) / maintained * chosen.keep
-                maintain(lake, read_last_snapshot(lake), retain_days=kept / _SECONDS_PER_DAY)
+                days = kept / _SECONDS_PER_DAY
+                last, folded = read_last_snapshot(lake), days if chosen.fold else None
+                maintain(lake, last, retain_days=days, keep_events_days=folded)
             if not window % max(chosen.windows // _ROWS, 1):
                 _print(window, measure_stored(LakeReader(lake.location), 0))
         print(f"{chosen.windows} windows: {clock.read_usage()}")

@@ -12,6 +12,7 @@
     │   └── ChecksumMismatch    content that differs from its stated checksum; used all the same
     ├── InvalidValue        a text that its column's type cannot hold
     ├── RowChecksumMismatch a row that differs from the checksum TiCDC sent with it; not applied
+    ├── BelowFold           an event that arrived below a fold, where events are gone; not applied
     ├── UnreadableDdl       a DDL statement that the reader does not understand; never guessed at
     ├── UnsupportedDdl      a DDL statement that the reader understands and the lake cannot apply
     │   └── ContradictingDdl    one of columns or partitions that the known schema does not have
@@ -117,6 +118,10 @@ class RowChecksumMismatch(TicdcError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
+
+
+class BelowFold(TicdcError):
+    """An event that arrived below a fold, where events are gone; it is not applied."""
 
 
 class UnreadableDdl(TicdcError):

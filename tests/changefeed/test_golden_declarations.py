@@ -67,6 +67,7 @@ DEFAULTS: dict[str, Any] = {
     "ddl_time_zone": None,
     "default_collation": None,
     "start_ts": None,
+    "keep_events_days": None,
     "filter_rules": (),
     "history": (),
     "changes": (),

@@ -16,6 +16,7 @@ from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.lock import locked
 from ticdc_assets.store.reader import LakeNotFound, LakeReader
 from ticdc_assets.store.run_id import running_as
+from ticdc_assets.stream.problem import HELD_BACK
 
 
 class Maintenance(dg.Config):
@@ -53,6 +54,9 @@ def maintenance_job(names: FeedNames) -> dg.JobDefinition:
                 # An Iceberg catalog names files, which the next maintenance may remove.
                 for problem in update_catalogs(location, feed):
                     context.log.warning(problem.describe())
+        if result.fold.held is not None:
+            context.log.warning(HELD_BACK.format(result.fold.held))
+        fold = result.fold.fold
         context.add_output_metadata(
             {
                 "ticdc/runs_removed": runs,
@@ -62,6 +66,8 @@ def maintenance_job(names: FeedNames) -> dg.JobDefinition:
                 "ticdc/files_removed": result.removed_files,
                 "ticdc/bytes_removed": result.removed_bytes,
                 "ticdc/records_expired": result.expired,
+                "ticdc/row_events_folded": result.fold.folded,
+                **({} if fold is None else {"ticdc/fold_ts": fold.ts}),
             }
         )
 

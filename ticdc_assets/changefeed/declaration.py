@@ -125,6 +125,8 @@ class Changefeed:
     privacy: Privacy | None = None
     # Which deletes of which tables are kept as rows.
     archives: tuple[TableArchive, ...] = ()
+    # For how long row events are kept at least, before they are folded; None: for ever.
+    keep_events_days: int | None = None
     flush_interval: float = 5.0
     # The changefeed's own, where its owner declares it.
     start_ts: int | None = None

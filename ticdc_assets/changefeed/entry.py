@@ -6,15 +6,16 @@ file.  It does not interpret TiCDC's own settings.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, TypedDict, TypeVar, cast
 from zoneinfo import ZoneInfo, available_timezones
 
 from ticdc_assets.changefeed.archive import TableArchive, read_archives
 from ticdc_assets.changefeed.catalog import CatalogSettings, read_catalogs
 from ticdc_assets.changefeed.client_settings import ClientSettings, read_client_settings
+from ticdc_assets.changefeed.kept_events import read_kept_days
 from ticdc_assets.changefeed.layout import TableLayout, read_layouts
 from ticdc_assets.changefeed.privacy import Privacy, check_keys, read_privacy
 from ticdc_assets.changefeed.server_version import ServerVersion, parse_server_version
@@ -32,6 +33,7 @@ from ticdc_assets.changefeed.upstream import Upstream, read_upstream
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import betrays_secret, quote_given
 
+_T = TypeVar("_T")
 _NAMES = (
     "id",
     "sink-uri",
@@ -49,6 +51,7 @@ _NAMES = (
     "layout",
     "privacy",
     "archive",
+    "keep-events-days",
     "start",
     "max-records",
     "max-bytes",
@@ -92,6 +95,7 @@ class OwnSettings(TypedDict):
     iceberg: tuple[str, ...]
     layouts: tuple[TableLayout, ...]
     archives: tuple[TableArchive, ...]
+    keep_events_days: int | None
     # The changefeed's own.
     start_ts: int | None
     upstream: Upstream | None
@@ -159,8 +163,9 @@ class ChangefeedEntry:
             history=self._patterns("history"),
             changes=self._patterns("changes"),
             iceberg=self._patterns("iceberg"),
-            layouts=self._layouts(),
-            archives=self._archives(),
+            layouts=self._read(read_layouts, "layout", []),
+            archives=self._read(read_archives, "archive", []),
+            keep_events_days=self._read(read_kept_days, "keep-events-days"),
             start_ts=self._limit("start-ts", 1) if "start-ts" in self._content else None,
             upstream=self._upstream(),
             catalogs=self._catalogs(),
@@ -282,12 +287,6 @@ class ChangefeedEntry:
         except ValueError as error:
             raise self.error(str(error), "catalog") from None
 
-    def _layouts(self) -> tuple[TableLayout, ...]:
-        try:
-            return read_layouts(self._content.get("layout", []))
-        except ValueError as error:
-            raise self.error(str(error), "layout") from None
-
     def privacy(self, transport: Transport) -> Privacy | None:
         """Return what becomes of columns before they are stored; None if all stay as they are."""
         table = self._content.get("privacy")
@@ -302,11 +301,11 @@ class ChangefeedEntry:
             raise self.error(str(error), "privacy") from None
         return privacy
 
-    def _archives(self) -> tuple[TableArchive, ...]:
+    def _read(self, read: Callable[[Any], _T], name: str, default: object = None) -> _T:
         try:
-            return read_archives(self._content.get("archive", []))
+            return read(self._content.get(name, default))
         except ValueError as error:
-            raise self.error(str(error), "archive") from None
+            raise self.error(str(error), name) from None
 
     def error(self, reason: str, name: str) -> ConfigError:
         return ConfigError(reason, file=self._file, setting=self._place + name)

@@ -5,7 +5,7 @@ from itertools import chain
 
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.output import write_data
-from ticdc_assets.cli.source import open_names
+from ticdc_assets.cli.source import note_fold, open_names
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, RowChange, SchemaChange
 from ticdc_assets.safe_text import escape_control
@@ -17,11 +17,12 @@ from ticdc_assets.views.row_history import EventPrinter
 def events(options: argparse.Namespace) -> int:
     """Print the events of a table."""
     names = open_names(options)
+    note_fold(names.reader)
     table_events = overview.read_table_events(names.reader, options.table, options.limit)
     first = next(table_events, None)
     if first is None:
         names.require_known(options.table)
-        reason = f"the lake has no events of {options.table}, only what was loaded"
+        reason = f"the lake has no events of {options.table}, only what was loaded or folded"
         raise ConfigError(reason, setting="DB.TABLE")
     found = chain([first], table_events)
     if options.format == "json":

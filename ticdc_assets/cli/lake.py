@@ -12,6 +12,7 @@ from ticdc_assets.cli.quarantine import warn_of_quarantine
 from ticdc_assets.cli.source import find_changefeed, format_command, open_names, open_reader
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.duration import format_seconds
+from ticdc_assets.events.tso_text import describe_ts
 from ticdc_assets.lake.advance import (
     AdvanceResult,
     add_problems,
@@ -23,6 +24,7 @@ from ticdc_assets.lake.advance import advance as advance_lake
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.erasures import list_unfinished, read_erasures
+from ticdc_assets.lake.log.folds import read_fold
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.maintain import check_days
 from ticdc_assets.lake.maintain import maintain as maintain_lake
@@ -36,7 +38,7 @@ from ticdc_assets.resources.reading import open_source
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.lock import locked
 from ticdc_assets.store.reader import LakeReader
-from ticdc_assets.stream.problem import Problem
+from ticdc_assets.stream.problem import HELD_BACK, Problem
 from ticdc_assets.views.names import LakeNames
 from ticdc_assets.views.overview import find_blocking_ddl
 from ticdc_assets.views.stream_limits import describe_lake_limits
@@ -231,6 +233,9 @@ def rebuild(options: argparse.Namespace) -> int:
         applied = names.applied
         tables = _find_tables(names, options.tables)
         ids = frozenset(table.id for table in tables)
+        fold = read_fold(LakeReader(lake.location))
+        if fold.snapshot_id:
+            say(f"tables begin with their rows at {fold.describe()}: earlier events are gone")
         if source is not None:
             wanted = None if options.all else ids
             ids, gone = decode_again(lake, source, applied, wanted)
@@ -304,6 +309,9 @@ def maintain(options: argparse.Namespace) -> int:
         # An Iceberg catalog names files, which the next maintenance may remove.
         for problem in update_catalogs(lake.location, lake.feed):
             _warn_of(problem)
+    if done.fold.held is not None:
+        _warn_of(Problem("fold", HELD_BACK.format(done.fold.held)))
+    newest = done.fold.fold
     record = records.Maintain(
         changefeed=lake.feed.id,
         tables_compacted=done.compacted,
@@ -314,6 +322,10 @@ def maintain(options: argparse.Namespace) -> int:
         retain_days=options.retain_days,
         expire_days=options.expire_days,
         records_expired=done.expired,
+        keep_events_days=lake.feed.keep_events_days,
+        row_events_folded=done.fold.folded,
+        fold_ts=None if newest is None else newest.ts,
+        fold_at=None if newest is None else records.find_time(newest.ts),
     )
     print_records(options, [record], format_maintain)
     return 0
@@ -329,3 +341,6 @@ def format_maintain(found: Sequence[records.Maintain]) -> Iterator[str]:
         yield f"removed: {removed} of {size}, which nothing of {done.retain_days} days needs"
         if done.expire_days is not None:
             yield f"expired: {texts.format_count(done.records_expired, 'record')} of raw"
+        if done.fold_ts is not None:
+            folded = texts.format_count(done.row_events_folded, "row event")
+            yield f"folded: {folded}; the fold is at {describe_ts(done.fold_ts)}"

@@ -200,6 +200,10 @@ class Maintain(Record, frozen=True, kw_only=True):
     retain_days: int
     expire_days: int | None
     records_expired: int
+    keep_events_days: int | None
+    row_events_folded: int
+    fold_ts: int | None
+    fold_at: datetime | None
 
 
 class Left(Struct, frozen=True, kw_only=True):

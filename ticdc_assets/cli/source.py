@@ -12,8 +12,10 @@ from ticdc_assets.changefeed import (
     load_changefeeds,
 )
 from ticdc_assets.changefeed.sink_uri import nearest
+from ticdc_assets.cli.output import warn
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event
+from ticdc_assets.lake.log.folds import read_fold
 from ticdc_assets.resources.lake import get_lake_root
 from ticdc_assets.resources.source import read_records, require_folder
 from ticdc_assets.resources.storage import open_claim_check_folder
@@ -107,3 +109,10 @@ def open_reader(options: argparse.Namespace) -> LakeReader:
 def open_names(options: argparse.Namespace) -> LakeNames:
     """Open the names of the tables in the lake, without Spark; raise `LakeNotFound` without one."""
     return LakeNames.open(open_reader(options), find_changefeed(options))
+
+
+def note_fold(reader: LakeReader) -> None:
+    """Say from where on the lake has row events, if some have been folded."""
+    fold = read_fold(reader)
+    if fold.snapshot_id:
+        warn(f"note: row events up to {fold.describe()} are gone", "info")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ticdc_assets.changefeed.sink_uri import nearest
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.output import warn, write_data
-from ticdc_assets.cli.source import open_names
+from ticdc_assets.cli.source import note_fold, open_names
 from ticdc_assets.errors import ConfigError, InvalidValue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
@@ -33,6 +33,7 @@ def why(options: argparse.Namespace) -> int:
         when = f"{version.valid_from} ({texts.format_time(version.valid_from)})"
         missing = ", ".join(column for column in wanted if version.schema.column(column) is None)
         warn(f"not searched: {name} from {when} on, which has no column {missing}")
+    note_fold(reader)
     found = histories.find(wanted)
     loads = find_loaded_rows(reader, histories.versions, wanted)
     if not found and all(load.rows == [] for load in loads):

@@ -15,6 +15,7 @@ from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.history.update import update_histories
 from ticdc_assets.lake.iceberg.published import publish_iceberg
 from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.log.folds import read_first_snapshot
 from ticdc_assets.lake.log.names import read_names
 from ticdc_assets.lake.log.schema_history import SchemasFor
 from ticdc_assets.lake.log.snapshot import Snapshot
@@ -22,7 +23,7 @@ from ticdc_assets.lake.publish import publish
 from ticdc_assets.lake.quarantine import list_faults
 from ticdc_assets.lake.raw.ingest_folder import SourceFolder, ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
-from ticdc_assets.lake.rule_checks import require_key, require_same_rules
+from ticdc_assets.lake.rule_checks import require_key, require_same_rules, require_same_rules_below
 from ticdc_assets.lake.upgrade import upgrade
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
@@ -165,6 +166,11 @@ def decode_again(
     """
     require_key(lake.feed, lake.location)
     reader = LakeReader(lake.location)
+    known = applied.state.incarnations
+    live = {id for id, table in known.items() if table.status != "dropped"}
+    require_same_rules_below(
+        lake.feed, read_first_snapshot(reader), live if wanted is None else live & {*wanted}
+    )
     by_incarnation = read_names(reader)
     names = None if wanted is None else set().union(*(by_incarnation.get(id, ()) for id in wanted))
     with sized_for(lake, small=reader.is_small(reader.open("events"))):
@@ -174,7 +180,6 @@ def decode_again(
         else:
             present = {path for path, *_ in source.folder.entries()}
             done = again.decode_files(present, source.open_folder, SchemasFor(lake, applied))
-    known = applied.state.incarnations
     # Several had one name, one after the other.
     changed = {
         id for id in known if done.names is None or by_incarnation.get(id, set()) & done.names
@@ -196,6 +201,8 @@ def replay_tables(
     """
     if not decoded_again:
         require_same_rules(lake.feed, lake.location, applied, replay.incarnations)
+    fold = read_first_snapshot(LakeReader(lake.location))
+    require_same_rules_below(lake.feed, fold, replay.incarnations)
     clock = StageClock(lake.location)
     done = apply(
         lake,

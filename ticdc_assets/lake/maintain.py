@@ -10,7 +10,7 @@ first event, or the load.  What a killed load wrote is removed by then.
 
 Records of topics expire only on request: `rebuild --from-raw` decodes them again.  Files of a
 folder are recognized by their row in `raw`, and row events tell a repetition from a change that
-arrives late.
+arrives late; those are folded on request, too (`lake.fold`).
 """
 
 from collections.abc import Sequence
@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.apply.current_table import CurrentTable
+from ticdc_assets.lake.fold import FoldResult, fold_events
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.iceberg.published import (
@@ -75,6 +76,7 @@ class MaintainResult:
     removed_files: int
     removed_bytes: int
     expired: int
+    fold: FoldResult
 
 
 # Parameters: the lake and its last snapshot; how long what remains, and tests set the last one.
@@ -85,6 +87,7 @@ def maintain(
     retain_days: float = RETAIN_DAYS,
     expire_days: int | None = None,
     min_files: int = _MIN_FILES,
+    keep_events_days: float | None = None,
 ) -> MaintainResult:
     """Compact a lake at its last snapshot, and remove and expire what is old.
 
@@ -97,6 +100,9 @@ def maintain(
     if read_erasures(LakeReader(lake.location)) and holds_records(LakeReader(lake.location)):
         # A run that was killed may have left what it took in again.
         erase_repeated_records(lake.location)
+    if keep_events_days is None:
+        keep_events_days = lake.feed.keep_events_days
+    fold = fold_events(lake, applied, keep_events_days, retain_days, _now())
     maintenance = _Maintenance(lake, applied, retain_days, min_files)
     expired = 0 if expire_days is None else _expire(lake, applied, expire_days)
     Results(lake.location).remove_old(_now() - timedelta(days=VERIFICATION_DAYS))
@@ -118,6 +124,7 @@ def maintain(
         removed_files=sum(old.number for old in removed),
         removed_bytes=sum(old.size for old in removed),
         expired=expired,
+        fold=fold,
     )
 
 

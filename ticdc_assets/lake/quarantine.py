@@ -8,11 +8,12 @@ verified to equal upstream's at a later ts.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.errors import ChecksumMismatch
+from ticdc_assets.errors import BelowFold, ChecksumMismatch
 from ticdc_assets.events import Position
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.events.event_rows import make_table_name, read_position
@@ -60,7 +61,8 @@ def list_faults(reader: LakeReader, after: Snapshot | None = None) -> list[Fault
     where = None
     if after is not None:
         is_new_input = (pc.field("stage") == "decode") & (pc.field("batch") > after.batch)
-        is_new_row = (pc.field("stage") == "apply") & (pc.field("commit_ts") > after.ts)
+        is_late = (pc.field("batch") > after.batch) & (pc.field("error") == BelowFold.__name__)
+        is_new_row = (pc.field("stage") == "apply") & ((pc.field("commit_ts") > after.ts) | is_late)
         where = is_new_input | is_new_row
     columns = (*_IDENTITY, *_FIRST, "error")
     # Most lakes have nothing in the quarantine.
@@ -72,6 +74,26 @@ def list_faults(reader: LakeReader, after: Snapshot | None = None) -> list[Fault
             other = merged.get(identity)
             merged[identity] = fault if other is None else _add(fault, other)
     return sorted(merged.values(), key=lambda fault: (-fault.count, fault.place))
+
+
+class OpenRow(NamedTuple):
+    """A row that its table may lack, and that a replay may apply."""
+
+    name: str
+    commit_ts: int
+
+
+def find_first_open(reader: LakeReader) -> OpenRow | None:
+    """Find the first row that was not applied, and may be yet; None if there is none."""
+    where = (pc.field("stage") == "apply") & (pc.field("error") != BelowFold.__name__)
+    find_ends = cache(partial(_find_ends, reader))
+    first: OpenRow | None = None
+    columns = (*_IDENTITY, "commit_ts", "error")
+    for rows in reader.read_blocks(reader.open("quarantine"), columns, where):
+        for row in rows.filter(_find_open(rows, find_ends)).to_pylist():
+            if first is None or row["commit_ts"] < first.commit_ts:
+                first = OpenRow(f"{row['database']}.{row['table']}", row["commit_ts"])
+    return first
 
 
 def _find_ends(reader: LakeReader) -> dict[str, int]:

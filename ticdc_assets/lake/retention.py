@@ -2,16 +2,20 @@
 
 A snapshot of that time keeps its versions of all current tables, and so does the newest one before
 it: the moments between the two are computed from there.  The version that a load wrote remains for
-ever, for no event has its rows.  Of other tables only the newest version counts, and the older ones
-remain for those who have opened them.
+ever, for no event has its rows, and so do those of a fold, until a newer one takes its place.  Of
+other tables only the newest version counts, and the older ones remain for those who have opened
+them.
 """
 
+from collections import defaultdict
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 import pyarrow.compute as pc
 
 from ticdc_assets.lake.log.applied_files import read_snapshot
+from ticdc_assets.lake.log.folds import read_folds
 from ticdc_assets.store.old_files import (
     OldFiles,
     RetainedTime,
@@ -50,16 +54,25 @@ class Retention:
         return dict(read_snapshot(self._reader, pc.max(older).as_py() or 0).versions)
 
     @cached_property
-    def _kept(self) -> dict[str, tuple[int, ...]]:
+    def _kept(self) -> Mapping[str, set[int]]:
         return read_kept_versions(self._reader)
 
 
-def read_kept_versions(reader: LakeReader) -> dict[str, tuple[int, ...]]:
-    """Read the versions of current tables that remain for ever: those that loads wrote."""
+def read_kept_versions(reader: LakeReader) -> Mapping[str, set[int]]:
+    """Read the versions of current tables that remain for ever.
+
+    Those are what loads wrote, and what everything begins with behind a fold, this one or one to
+    come.
+    """
+    versions: dict[str, set[int]] = defaultdict(set)
+    for snapshot_id in read_folds(reader).kept_snapshots:
+        for incarnation, version in read_snapshot(reader, snapshot_id).versions.items():
+            versions[incarnation].add(version)
     try:
         loads = reader.open("loads")
     except LakeNotFound:
         # An older release created the lake.
-        return {}
-    rows = reader.read(loads, ["incarnation", "version"]).to_pylist()
-    return {row["incarnation"]: (row["version"],) for row in rows}
+        return versions
+    for row in reader.read(loads, ["incarnation", "version"]).to_pylist():
+        versions[row["incarnation"]].add(row["version"])
+    return versions

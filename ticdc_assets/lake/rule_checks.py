@@ -30,6 +30,10 @@ _CHANGED = (
     "the entries make other columns of {} now than those by which its rows were stored ({}): decode"
     " its events again (ticdc-assets rebuild {} --from-raw), load it again, or restore the entries"
 )
+_FOLDED = (
+    "the entries make other columns than those by which rows below the fold were stored ({}), and"
+    " their events are gone: load {} again, or restore the entries"
+)
 
 
 class _KeyCheck(msgspec.Struct, frozen=True):
@@ -82,6 +86,18 @@ def require_same_rules(
             name = f"{schema.database}.{schema.table}"
             columns = ", ".join(column[:80] for column in changed) or "all columns"
             raise ConfigError(_CHANGED.format(name, columns, name), setting=_SETTING)
+
+
+def require_same_rules_below(feed: Changefeed, fold: Snapshot, tables: Collection[str]) -> None:
+    """Raise `ConfigError` if the rules of now are not those of rows from below a fold.
+
+    No event has these rows any more, so they cannot be decoded by other rules.
+    """
+    for id, table in fold.state.incarnations.items():
+        if id in tables and (changed := _list_changed(feed, table.schema)):
+            name = f"{table.schema.database}.{table.schema.table}"
+            columns = ", ".join(column[:80] for column in changed)
+            raise ConfigError(_FOLDED.format(columns, name), setting=_SETTING)
 
 
 def _list_changed(feed: Changefeed, schema: TableSchema) -> list[str]:

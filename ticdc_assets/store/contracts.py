@@ -10,6 +10,7 @@ Each changefeed has a folder in the lake with one folder per table:
     LAKE/<changefeed>/applied                  the applied log: one snapshot per resolved ts
     LAKE/<changefeed>/loads                    tables that began with rows from elsewhere
     LAKE/<changefeed>/definitions              how upstream defines tables that are older
+    LAKE/<changefeed>/folds                    where row events end that are kept no longer
     LAKE/<changefeed>/current/<address>        the rows of the table that has a name now
     LAKE/<changefeed>/current/<address>/<birth>  the rows of one incarnation, from CREATE to DROP
     LAKE/<changefeed>/history/<incarnation>    every version of these rows, where it is switched on
@@ -198,6 +199,19 @@ DEFINITIONS = """
     schema string          -- the whole `events.TableSchema` as JSON
 """
 
+# What folds have come to (`lake.log.folds`): a fold has up to three rows.
+FOLDS = """
+    id bigint,             -- numbers the rows
+    step string,           -- chosen, folded or removed
+    snapshot_id bigint,    -- the snapshot that has the rows at `ts`
+    ts bigint,
+    stated_at timestamp,
+    through_ts bigint,     -- row events up to this commit ts, with batches up to `batch`, are gone
+    batch bigint,
+    applied_batch bigint,  -- row events of later batches up to `through_ts` are quarantined
+    counts array<struct<name: string, rows: bigint, repeated: bigint, superseded: bigint>>
+"""
+
 VERIFICATIONS = """
     verification string,   -- the run and the incarnation
     run string,
@@ -264,7 +278,12 @@ VERIFICATION_CONTRACTS = {
 }
 
 # Created when they are needed, and not with the lake.
-LATER_CONTRACTS = {"definitions": DEFINITIONS, "erasures": ERASURES, **VERIFICATION_CONTRACTS}
+LATER_CONTRACTS = {
+    "definitions": DEFINITIONS,
+    "erasures": ERASURES,
+    "folds": FOLDS,
+    **VERIFICATION_CONTRACTS,
+}
 
 CONTRACTS = {
     "events": EVENTS,

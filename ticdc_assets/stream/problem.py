@@ -21,6 +21,7 @@ from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverte
 # "layout"      a table that is not laid out as its owner declared
 # "privacy"     columns that are left out because no list of `[changefeed.privacy]` names them
 # "catalog"     a catalog, or an entry of one, that is not as the lake is
+# "fold"        row events that could not be folded, or a load that lies below the fold
 # "iceberg"     a table that is not published as an Iceberg table, or is not up to date there
 # "corrupted"   a row that TiCDC itself marked as corrupted; it is applied all the same
 Kind = Literal[
@@ -36,6 +37,7 @@ Kind = Literal[
     "layout",
     "privacy",
     "catalog",
+    "fold",
     "iceberg",
     "corrupted",
 ]
@@ -96,6 +98,7 @@ NOT_DEFINED = (
     "its definition upstream contradicts what the changefeed sent, so its schema stays as the"
     " stream shows it: {}"
 )
+HELD_BACK = "row events are kept for longer than keep-events-days says: {}"
 REPLACED_BY_LOAD = "replaced by the load as of {}"
 UNKNOWN_MEMBERS = (
     "no DDL or schema has named the members of this {}, so its values stay numbers: column {}"
@@ -108,7 +111,7 @@ def explain_key_only(upstream: str | None) -> str:
 
 
 # Kinds of problems that concern no row of a table as TiDB has it.
-_ABOUT_OTHERS = ("corrupted", "definition", "layout", "privacy", "catalog", "iceberg")
+_ABOUT_OTHERS = ("corrupted", "definition", "layout", "privacy", "catalog", "fold", "iceberg")
 
 
 class Problem(Struct, frozen=True):

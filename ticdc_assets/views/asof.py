@@ -17,6 +17,7 @@ from ticdc_assets.lake.log.applied_files import (
     read_rows,
     read_snapshot,
 )
+from ticdc_assets.lake.log.folds import read_first_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.rows.kept import split_kept
@@ -229,7 +230,8 @@ def _compute(
 class _OldTables:
     """The tables of an old snapshot, and of a ts after it, whose files may be gone.
 
-    Events are never removed, so that the rows can be computed from the first event on.
+    All events are there from the first one on, or from a fold, whose files are: so the rows can be
+    computed from there.
     """
 
     def __init__(
@@ -293,5 +295,5 @@ class _OldTables:
 
     @cached_property
     def _from_start(self) -> ComputedTables:
-        nothing = decide_as(Snapshot(), self._last)
-        return _compute(self._lake, nothing, self._last, self._ts)[1]
+        first = read_first_snapshot(LakeReader(self._lake.location))
+        return _compute(self._lake, decide_as(first, self._last), self._last, self._ts)[1]

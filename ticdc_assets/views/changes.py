@@ -36,8 +36,9 @@ from ticdc_assets.lake.history.table_window import (
     read_start,
     require_files,
 )
-from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
+from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
+from ticdc_assets.lake.log.folds import find_valid_snapshot, read_first_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.plan.steps import TableWork
 from ticdc_assets.rows.alteration import show_rows
@@ -51,7 +52,7 @@ from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.sql import quote_identifier
 from ticdc_assets.store.stored_rows import FilesGone
-from ticdc_assets.views.lake_range import require_in_range
+from ticdc_assets.views.lake_range import require_above_fold, require_in_range
 from ticdc_assets.views.names import LakeNames
 from ticdc_assets.views.tables_at import TablesAt
 
@@ -67,13 +68,15 @@ def changes(lake: LakeSession, table: str, from_ts: int, to_ts: int) -> DataFram
     require_in_range(LakeReader(lake.location), to_ts, last, "to_ts")
     if from_ts >= to_ts:
         raise ConfigError(f"{from_ts} is not before {to_ts}", setting="from_ts")
+    require_above_fold(LakeReader(lake.location), from_ts, "from_ts")
     base_id = find_valid_snapshot(lake, last.snapshot_id, from_ts + 1)
     base = read_snapshot(LakeReader(lake.location), base_id)
     try:
         return _list_changes(lake, base, last, table, (from_ts, to_ts))
     except FilesGone:
-        # Events are never removed.
-        return _list_changes(lake, Snapshot(), last, table, (from_ts, to_ts))
+        # All events since are there.
+        first = read_first_snapshot(LakeReader(lake.location))
+        return _list_changes(lake, first, last, table, (from_ts, to_ts))
 
 
 def _list_changes(

@@ -22,10 +22,12 @@ from ticdc_assets.lake.erase.target import Target
 from ticdc_assets.lake.events.erased_events import read_values
 from ticdc_assets.lake.events.event_rows import SCHEMA, read_row_change
 from ticdc_assets.lake.history.columns import make_history_name
+from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.erasures import Place
+from ticdc_assets.lake.log.folds import read_fold
 from ticdc_assets.rows.columns import list_delta_columns
 from ticdc_assets.schema.types.mysql_type import describe
-from ticdc_assets.views.loaded_rows import LoadedRows, find_loaded_rows
+from ticdc_assets.views.loaded_rows import LoadedRows, find_loaded_rows, find_stored_rows
 from ticdc_assets.views.overview import SchemaVersionRow
 from ticdc_assets.views.row_history import (
     Printed,
@@ -98,6 +100,8 @@ class _Search:
         for loaded in loads:
             for each in loaded.rows or ():
                 self._add_values(each)
+        for each in self._read_folded(wanted):
+            self._add_values(each)
         schema = histories.schema
         target = Target(
             schema.database,
@@ -116,6 +120,18 @@ class _Search:
         ]
         is_exchanged = any("EXCHANGE" in version.sql.upper() for version in histories.versions)
         return FoundRow(target, events, loads, _list_once(moves), unsearched, is_exchanged)
+
+    def _read_folded(self, wanted: Mapping[str, str]) -> Iterator[Printed]:
+        """Yield what the row was at the fold: events of before are gone."""
+        reader = self._histories.reader
+        fold = read_fold(reader)
+        if not fold.snapshot_id:
+            return
+        begun = read_snapshot(reader, fold.snapshot_id)
+        for id in sorted(self._own & begun.versions.keys()):
+            schema = begun.state.incarnations[id].schema
+            place = id, begun.versions[id]
+            yield from find_stored_rows(reader, schema, place, wanted) or ()
 
     def _find_columns(self, schema: TableSchema) -> tuple[str, ...] | None:
         """Return the columns that identify the row in a schema; None if it has none."""

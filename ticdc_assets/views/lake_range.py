@@ -1,4 +1,4 @@
-"""The ts at which a lake can be shown: from its first event or load to its last snapshot."""
+"""The ts at which a lake can be shown: from its first event, load or fold to its last snapshot."""
 
 from contextlib import suppress
 
@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso import compose, physical_ms
 from ticdc_assets.events.tso_text import describe_ts, describe_unix_time
+from ticdc_assets.lake.log.folds import read_fold
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.store.reader import LakeNotFound, LakeReader
 
@@ -15,6 +16,7 @@ def require_in_range(reader: LakeReader, ts: int, last: Snapshot, setting: str =
     """Raise a `ConfigError` for a ts before the lake's first one, or behind its last."""
     if not last.snapshot_id or not last.ts:
         raise ConfigError(f"{describe_ts(ts)} is not applied yet: nothing is", setting=setting)
+    require_above_fold(reader, ts, setting)
     first_snapshot = reader.min_of(reader.open("applied"), "resolved_ts") or last.ts
     if first_snapshot <= ts <= last.ts:
         return
@@ -29,6 +31,17 @@ def require_in_range(reader: LakeReader, ts: int, last: Snapshot, setting: str =
     )
     known = f"the lake has {describe_ts(first)} to {describe_ts(last.ts)}"
     raise ConfigError(f"{reason}; {known}", setting=setting)
+
+
+def require_above_fold(reader: LakeReader, ts: int, setting: str) -> None:
+    """Raise a `ConfigError` for a ts of which a fold has removed the events."""
+    fold = read_fold(reader)
+    if ts < fold.ts:
+        reason = (
+            f"{describe_ts(ts)} is below {fold.describe()}: row events up to there are removed"
+            " (keep-events-days), so the lake can be shown from there on"
+        )
+        raise ConfigError(reason, setting=setting)
 
 
 def _find_first_ts(reader: LakeReader, last: Snapshot) -> int:

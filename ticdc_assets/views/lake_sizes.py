@@ -26,7 +26,7 @@ OWN_TABLES = {
     "events": ("events",),
     "quarantine": ("quarantine",),
     "log": (
-        *("applied", "tables", "schema_history", "loads", "definitions", "erasures"),
+        *("applied", "tables", "schema_history", "loads", "definitions", "erasures", "folds"),
         *("verifications", "differences", "verification_progress"),
     ),
 }

@@ -2,7 +2,8 @@
 
 Row events, per table name:
 
-    input        rows in `events`, with what is left of erased ones
+    input        rows in `events`, with what is left of erased ones, and those that folds have
+                 removed from there
     applied      they decide what a row is at the end of their window, by the counts of `applied`;
                  a replay's counts replace those of the windows that it replayed
     superseded   a later event of the same window decides the row, or a load has replaced a table
@@ -17,12 +18,10 @@ Row events, per table name:
     missing      input less all of these; negative if more was applied than arrived
 """
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow.compute as pc
 
@@ -30,8 +29,10 @@ from ticdc_assets.lake.events.erased_events import KIND
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_files import read_rows
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
+from ticdc_assets.lake.log.folds import read_folds
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.lake.log.spans import Span, find_span, list_spans
+from ticdc_assets.lake.log.stopped_names import list_stopped_names, list_stopped_tables
 from ticdc_assets.store.contracts import EVENT_IDENTITY
 from ticdc_assets.store.reader import LakeNotFound, LakeReader, count_by
 from ticdc_assets.views.source_ledger import IS_ROW, SourceCount, SourceLedger
@@ -75,27 +76,6 @@ def build_ledger(reader: LakeReader, applied: Snapshot) -> Ledger:
     return _Ledger(reader, applied).run()
 
 
-class _Span(NamedTuple):
-    """What a window applied: commit ts and batches; whether it was replayed later."""
-
-    after_ts: int
-    ts: int
-    batch: int
-    is_replayed: bool
-
-
-class _Stopped(NamedTuple):
-    """A name whose rows wait, between two commit ts, for a table that stopped.
-
-    Or would wait, had a load not replaced the table.
-    """
-
-    name: str
-    after_ts: int
-    through_ts: int
-    is_replaced: bool
-
-
 class _Ledger:
     def __init__(self, reader: LakeReader, applied: Snapshot) -> None:
         self._applied = applied
@@ -104,6 +84,9 @@ class _Ledger:
         self._tables = reader.open_all(("events", "raw", "quarantine", "schema_history"))
         self._read = self._tables.read
         self._rows = read_rows(reader, reader.open("applied"), 0, applied.snapshot_id)
+        self._folds = read_folds(reader)
+        # Whether a fold has removed an event, or is about to: its counts have it.
+        self._is_there = IS_ROW & ~self._folds.newest.covers(pc.field)
 
     def run(self) -> Ledger:
         counts, ahead = self._counts()
@@ -151,7 +134,7 @@ class _Ledger:
                     if not (count.incarnation in replaced and id > row.replayed_from)
                 ]
             standing += [(row.snapshot_id, count) for count in row.counts]
-        stops = {table.id: table for table in self._stopped_tables()}
+        stops = {table.id: table for table in list_stopped_tables(self._applied.state)}
         sums: dict[str, RowCounts] = defaultdict(RowCounts)
         ahead: dict[tuple[str, bool], int] = defaultdict(int)
         for snapshot_id, count in standing:
@@ -160,13 +143,6 @@ class _Ledger:
             if table is not None and snapshot_id > (table.stopped_snapshot_id or 0):
                 ahead[count.name, table.is_replaced] += count.rows.read
         return sums, ahead
-
-    def _stopped_tables(self) -> list[Incarnation]:
-        """Return the tables that are stopped, or were when they were dropped."""
-        tables = self._applied.state.incarnations.values()
-        return [
-            table for table in tables if table.is_stopped or table.status_before_drop is not None
-        ]
 
     def _partial(self) -> list[tuple[str, str]]:
         return sorted(
@@ -181,7 +157,7 @@ class _Ledger:
             pc.field("batch") > self._applied.batch
         )
         waits, is_replaced = is_later, pc.scalar(False)
-        for name, after, through, by_load in self._stopped():
+        for name, after, through, by_load in list_stopped_names(self._tables, self._applied.state):
             is_beyond = (pc.field("commit_ts") > after) & (pc.field("commit_ts") <= through)
             if by_load:
                 is_replaced |= (pc.field("name") == name) & is_beyond & ~is_later
@@ -189,62 +165,22 @@ class _Ledger:
                 waits |= (pc.field("name") == name) & is_beyond
         input, waiting, replaced = (
             count_by("name", self._read("events", "name", where=where))
-            for where in (IS_ROW, IS_ROW & waits, IS_ROW & is_replaced)
+            for where in (self._is_there, IS_ROW & waits, self._is_there & is_replaced)
         )
+        for name, folded in self._folds.removed.items():
+            input[name] = input.get(name, 0) + folded.rows
+            replaced[name] = replaced.get(name, 0) + folded.superseded
         return input, waiting, replaced
-
-    def _stopped(self) -> list["_Stopped"]:
-        """Return names with the commit ts after which, and up to which, their rows wait."""
-        state = self._applied.state
-        stopped = [
-            _Stopped(make_table_name(u.database, u.table) or "", u.stopped_ts, state.ts, False)
-            for u in state.unknown_tables
-        ]
-        tables = self._stopped_tables()
-        if not tables:
-            return stopped
-        ids = [table.id for table in tables]
-        called = self._read(
-            *("schema_history", "incarnation", "database", "table", "valid_from", "valid_to"),
-            where=pc.field("incarnation").isin(ids),
-        )
-        names = defaultdict(list)
-        for row in called.to_pylist():
-            name = make_table_name(row["database"], row["table"]) or ""
-            through = state.ts if row["valid_to"] is None else row["valid_to"]
-            if through > row["valid_from"] or row["valid_to"] is None:
-                names[row["incarnation"]].append((name, row["valid_from"], through))
-        for table in tables:
-            since, end = table.stopped_ts or 0, table.dropped_ts or state.ts
-            own = make_table_name(table.schema.database, table.schema.table) or ""
-            lives = names[table.id] or [(own, 0, end)]
-            first = min(lives, key=lambda life: life[1])
-            for life in lives:
-                # Rows of the first life may be older than what is known of the table.
-                low = since if life is first else max(since, life[1])
-                end_of_life = min(end, life[2])
-                stopped.append(_Stopped(life[0], low, end_of_life, table.is_replaced))
-        return stopped
 
     def _late(self) -> tuple[dict[str, int], dict[str, int]]:
         """Count late events per name: those that arrived before, and those that are new.
 
         New ones that a run has replayed are left out.
         """
-        windows = [(0, 0)]
-        windows += [(row.ts, row.snapshot_id) for row in self._rows if row.replayed_from is None]
-        batches = {row.snapshot_id: row.batch for row in self._rows}
-        replays = [
-            (row.replayed_from, row.snapshot_id)
-            for row in self._rows
-            if row.replayed_from is not None
-        ]
-        spans = [
-            _Span(after_ts, ts, batches[id], any(start < id < end for start, end in replays))
-            for (after_ts, _), (ts, id) in pairwise(windows)
-            if ts > after_ts
-        ]
+        spans, fold = list_spans(self._rows), self._folds.newest
         repeated: dict[str, int] = defaultdict(int)
+        for name, folded in self._folds.removed.items():
+            repeated[name] = folded.repeated
         new: dict[str, int] = defaultdict(int)
         first_batches: dict[tuple[Any, ...], int] = {}
         late = self._read_late_and_equal(spans)
@@ -252,26 +188,29 @@ class _Ledger:
             event = _identify(row)
             first_batches[event] = min(row["batch"], first_batches.get(event, row["batch"]))
         for row in late:
-            span = _find_span(spans, row["commit_ts"])
+            span = find_span(spans, row["commit_ts"])
             if span is None or row["batch"] <= span.batch:
                 continue
-            if first_batches[_identify(row)] < row["batch"]:
+            if row["commit_ts"] <= fold.through_ts:
+                # What it repeats is gone; a later one is in the quarantine.
+                repeated[row["name"]] += row["batch"] <= fold.applied_batch
+            elif first_batches[_identify(row)] < row["batch"]:
                 repeated[row["name"]] += 1
             elif row["ordering"] == "commit_ts" and not span.is_replayed:
                 # Rows ordered by milliseconds are applied when they arrive, so they are never late.
                 new[row["name"]] += 1
         return repeated, new
 
-    def _read_late_and_equal(self, spans: Sequence[_Span]) -> list[dict[str, Any]]:
+    def _read_late_and_equal(self, spans: Sequence[Span]) -> list[dict[str, Any]]:
         """Read the late row events, and others of their commit ts."""
         considered = (
-            IS_ROW
+            self._is_there
             & (pc.field("ordering") != "table_version")
             & (pc.field("batch") <= self._applied.batch)
         )
         keys = self._read("events", "commit_ts", "batch", where=considered)
         pairs = zip(keys["commit_ts"].to_pylist(), keys["batch"].to_pylist(), strict=True)
-        late = {ts for ts, batch in pairs if (span := _find_span(spans, ts)) and batch > span.batch}
+        late = {ts for ts, batch in pairs if (span := find_span(spans, ts)) and batch > span.batch}
         if not late:
             return []
         of_late = considered & pc.field("commit_ts").isin(sorted(late))
@@ -287,12 +226,6 @@ def _count_unloaded(reader: LakeReader) -> int:
         # An older release created the lake.
         return 0
     return pc.sum(rows["quarantined"]).as_py() or 0
-
-
-def _find_span(spans: Sequence[_Span], ts: int | None) -> _Span | None:
-    """Return the span that a commit ts is in; they are in order and do not overlap."""
-    at = len(spans) if ts is None else bisect_left(spans, ts, key=lambda span: span.ts)
-    return spans[at] if at < len(spans) and ts is not None and spans[at].after_ts < ts else None
 
 
 def _identify(row: Mapping[str, Any]) -> tuple[Any, ...]:

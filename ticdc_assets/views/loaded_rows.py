@@ -45,19 +45,25 @@ def find_loaded_rows(
     ids = {version.incarnation for version in versions if version.origin == "load"}
     loads = [load for load in (read_loads(reader) if ids else ()) if load.incarnation in ids]
     return [
-        LoadedRows(load, _find_rows(reader, load, wanted))
+        LoadedRows(
+            load, find_stored_rows(reader, load.schema, (load.incarnation, load.version), wanted)
+        )
         for load in sorted(loads, key=lambda load: load.ts)
     ]
 
 
-def _find_rows(reader: LakeReader, load: Load, wanted: Mapping[str, str]) -> list[Printed] | None:
-    stored = StoredRows(reader, f"current/{load.incarnation}", load.version)
+def find_stored_rows(
+    reader: LakeReader, schema: TableSchema, place: tuple[str, int], wanted: Mapping[str, str]
+) -> list[Printed] | None:
+    """Find the rows with these values in a version of a table; None if its files are gone."""
+    incarnation, version = place
+    stored = StoredRows(reader, f"current/{incarnation}", version)
     if not stored.has_files:
         return None
-    if any(load.schema.column(name) is None for name in wanted):
+    if any(schema.column(name) is None for name in wanted):
         return []
-    blocks = _select_blocks(stored, _list_tests(load.schema, wanted))
-    lines = (line for block in format_blocks(blocks, load.schema) for line in block)
+    blocks = _select_blocks(stored, _list_tests(schema, wanted))
+    lines = (line for block in format_blocks(blocks, schema) for line in block)
     rows = (load_image(line.decode()) for line in lines)
     return [row for row in rows if states(wanted, None, row)]
 

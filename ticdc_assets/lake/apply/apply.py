@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from ticdc_assets.lake.apply.below_fold import leave_out_below, quarantine_below
 from ticdc_assets.lake.apply.control_events import ControlEvents, read_control_events
 from ticdc_assets.lake.apply.definitions import fetch_definitions
 from ticdc_assets.lake.apply.late_rows import find_late_rows
@@ -18,9 +19,10 @@ from ticdc_assets.lake.apply.table_outcome import TableOutcome
 from ticdc_assets.lake.apply.window import PreparedWindow, has_files, prepare_window
 from ticdc_assets.lake.apply.window_work import WindowWork
 from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.log.applied import find_valid_snapshot, write_snapshot
+from ticdc_assets.lake.log.applied import write_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
+from ticdc_assets.lake.log.folds import find_valid_snapshot, read_first_snapshot, read_fold
 from ticdc_assets.lake.log.schema_history import write_history, write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.plan.gaps import mark_gaps
@@ -97,6 +99,7 @@ class _Applier:
         self._batches = batches
         self._progress = progress
         self._result = ApplyResult(0)
+        self._fold = read_fold(LakeReader(lake.location))
 
     def run(
         self,
@@ -115,7 +118,11 @@ class _Applier:
         if open_upstream is not None:
             control, problems = fetch_definitions(self._lake, snapshot, control, open_upstream)
             self._result.problems.extend(problems)
+        late_ddls = control.late_ddls
+        control, problems = leave_out_below(self._fold, control)
+        self._result.problems.extend(problems)
         snapshot = self._replay(snapshot, control, request)
+        control = dataclasses.replace(control, late_ddls=late_ddls)
         ts = control.resolved_ts
         if needs_window_at_start(snapshot.state, control.ddls, ts):
             snapshot = self._apply_window(snapshot, control, snapshot.ts, snapshot.batch)
@@ -138,10 +145,15 @@ class _Applier:
             history = beside.submit(write_history, self._lake, plan.history, snapshot.ts)
             work = self._apply_work(window, plan.work)
             history.result()
+        below, ddls = quarantine_below(self._lake, self._fold, snapshot, batch, control.late_ddls)
+        work = work.with_counts(below)
         state = work.plan.state
         if batch == self._batches.newest:
             state = replace(state, watermarks=control.watermark_state)
-        self._result = dataclasses.replace(self._result, ddls=self._result.ddls + len(plan.history))
+        done = self._result
+        self._result = dataclasses.replace(
+            done, ddls=done.ddls + len(plan.history), quarantined=done.quarantined + ddls
+        )
         return self._write_snapshot(snapshot, control, state, batch, work)
 
     def _replay(
@@ -161,7 +173,8 @@ class _Applier:
         chosen = choose_tables(replay, now, window.plan)
         if any(id in chosen and not has_files(self._lake, base, id) for id in base.versions):
             # Of a table that a load began, the work says what is missing.
-            base_id, base = 0, Snapshot()
+            base = read_first_snapshot(LakeReader(self._lake.location))
+            base_id = base.snapshot_id
             window = self._prepare_replay(base, snapshot)
             chosen = choose_tables(replay, now, window.plan)
         ids = [id for id in window.plan.work if id in chosen]
@@ -275,6 +288,14 @@ class _AppliedWork:
     outcomes: dict[str, TableOutcome]
     # The snapshot that a replay started from.
     replayed_from: int | None = None
+
+    def with_counts(self, counts: list[TableCounts]) -> "_AppliedWork":
+        """Return the same with counts of events that are of no table."""
+        if not counts:
+            return self
+        return dataclasses.replace(
+            self, outcomes={**self.outcomes, "": TableOutcome(counts=counts)}
+        )
 
     @property
     def versions(self) -> dict[str, int]:

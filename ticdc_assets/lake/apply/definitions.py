@@ -20,6 +20,7 @@ from ticdc_assets.lake.apply.control_events import ControlEvents, find_definitio
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.events.large_rows import find_obstacle
 from ticdc_assets.lake.log.definitions import append_definitions
+from ticdc_assets.lake.log.folds import read_fold
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.plan.definitions import Definition, Wanted, find_wanted, want_before
 from ticdc_assets.protocols.registry import get_ordering
@@ -128,6 +129,8 @@ def _find_first_rows(lake: LakeSession, since: Snapshot, ts: int) -> Iterator[Wa
         is_new |= pc.field("name").isin(unknown)
     names = ("database", "table", "schema_version", "ordering")
     where = (pc.field("kind") == "row") & (commit_ts <= ts) & is_new
+    # Those below a fold are not applied.
+    where &= ~read_fold(reader).is_below(pc.field)
     blocks = reader.read_blocks(reader.open("events"), (*names, "commit_ts"), where)
     # There may be many rows of few tables.
     firsts = pa.concat_tables(_find_least(block, names, "commit_ts") for block in blocks)

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.lake.apply.pending_rows import are_same_events
+from ticdc_assets.lake.log.folds import read_fold
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.plan.replay import LateRows
 from ticdc_assets.store.contracts import EVENT_IDENTITY
@@ -27,6 +28,8 @@ def find_late_rows(location: Lake, snapshot: Snapshot, batch: int) -> list[LateR
     kind, ts, arrived = map(pc.field, ("kind", "commit_ts", "batch"))
     is_new = (kind == "row") & (arrived > snapshot.batch) & (arrived <= batch)
     is_late = is_new & (pc.field("ordering") == "commit_ts") & (ts <= snapshot.ts)
+    # What those below a fold may repeat is gone.
+    is_late &= ts > read_fold(reader).through_ts
     times = reader.read(events, ["commit_ts"], is_late)["commit_ts"]
     first: dict[tuple[str, str], int] = {}
     for low, high in _cut(times):

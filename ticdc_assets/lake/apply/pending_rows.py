@@ -9,7 +9,7 @@ after their arrival, and come after everything applied before.
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.events import RowChange
 from ticdc_assets.lake.events.event_rows import SCHEMA, make_table_name, read_row_change
+from ticdc_assets.lake.log.folds import Fold
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.plan.steps import ApplyRows
 from ticdc_assets.rows.identity import are_among
@@ -57,6 +58,7 @@ class Window:
     after_batch: int
     ts: int
     batch: int
+    fold: Fold = field(default_factory=Fold)
 
 
 @dataclass(frozen=True)
@@ -243,8 +245,12 @@ def is_pending(get: Callable[[str], Any], window: Window) -> Any:
     kind, ts, ordering, batch = map(get, ("kind", "commit_ts", "ordering", "batch"))
     ordered_by_commit_ts = ordering == "commit_ts"
     is_new = ~ordered_by_commit_ts & (batch > window.after_batch)
+    is_possible = kind == "row"
+    if window.fold.snapshot_id:
+        # Whether such a row is new, nobody can tell any more.
+        is_possible &= ~window.fold.is_below(get)
     return (
-        (kind == "row")
+        is_possible
         & (ts <= window.ts)
         & ((ts > window.after_ts) | is_new)
         # Rows with a commit ts belong to the window even if they arrived in a later batch.

@@ -14,6 +14,7 @@ from ticdc_assets.lake.apply.pending_rows import (
     sample_row,
 )
 from ticdc_assets.lake.apply.row_groups import GroupOptions, list_groups, summarize
+from ticdc_assets.lake.log.folds import read_fold
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.plan.ddl_cuts import find_cuts
 from ticdc_assets.plan.plan import Plan, WindowEvents, make_plan
@@ -70,7 +71,7 @@ def prepare_window(
     `is_written`: tables are written, so that they get the layouts that are declared now.
     """
     feed = lake.feed
-    window = Window(start.ts, start.batch, ts, batch)
+    window = Window(start.ts, start.batch, ts, batch, read_fold(LakeReader(lake.location)))
     in_milliseconds = get_ordering(feed) == "milliseconds"
     rows = find_pending_rows(lake.location, window, in_milliseconds=in_milliseconds)
     weights = weigh_events(lake.location, rows.files)

@@ -108,7 +108,7 @@ class _Erasing:
         publish(self._lake, self._before)
         erasure = self._begin()
         self._progress("erase: events", 0, None)
-        counts = InputRows(self._reader, erasure, self._target).erase()
+        counts = InputRows(self._lake.feed, self._reader, erasure, self._target).erase()
         counts["current"] = self._erase_current()
         counts |= self._erase_versions()
         counts["differences"] = self._erase_differences()

@@ -1,18 +1,21 @@
 """Erase a row from what came in: `raw`, the quarantine and `events`."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import CONTENT_ERRORS
 from ticdc_assets.events.row_image import load
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.erase.target import Target
+from ticdc_assets.lake.events.decode_workers import RECORD_COLUMNS, make_record_worker
 from ticdc_assets.lake.events.erased_events import KIND, TESTED, ErasedEvents, read_values
 from ticdc_assets.lake.log.erasures import Erasure, make_digest
+from ticdc_assets.lake.log.folds import read_fold
 from ticdc_assets.lake.raw.erased_records import ERASED, erase_records, holds_records
 from ticdc_assets.store.file_rewrites import FileRewrite, RowChoice, commit_rewrite
 from ticdc_assets.store.reader import LakeReader
@@ -25,7 +28,10 @@ _LOADED, _UNDECODED = "load", "decode"
 class InputRows:
     """Erases what an erasure recognizes from what came in, and all that is as unreadable as it."""
 
-    def __init__(self, reader: LakeReader, erasure: Erasure, target: Target) -> None:
+    def __init__(
+        self, feed: Changefeed, reader: LakeReader, erasure: Erasure, target: Target
+    ) -> None:
+        self._feed = feed
         self._reader = reader
         self._erasure = erasure
         self._target = target
@@ -38,8 +44,8 @@ class InputRows:
         Events go last: they tell which records and quarantined rows are concerned.
         """
         inputs = self._find_inputs()
-        unread = self._find_unread()
-        counts = {"raw": self._erase_raw({seq for seq, _ in inputs} | unread)}
+        records = {seq for seq, _ in inputs} | self._find_unread()
+        counts = {"raw": self._erase_raw(records)}
         counts["quarantine"] = self._rewrite("quarantine", self._choose_quarantined(inputs))
         if self._values:
             self._rewrite("events", self._choose_reasons())
@@ -75,7 +81,22 @@ class InputRows:
         return any(value in content for value in self._values)
 
     def _erase_raw(self, seqs: Collection[int]) -> int:
-        return erase_records(self._reader.location, seqs) if holds_records(self._reader) else 0
+        if not holds_records(self._reader):
+            return 0
+        return erase_records(self._reader.location, {*seqs, *self._find_folded()})
+
+    def _find_folded(self) -> Iterator[int]:
+        """Yield the records of events that a fold has removed: only they themselves tell."""
+        fold = read_fold(self._reader)
+        if not fold.snapshot_id:
+            return
+        decode = make_record_worker(self._feed, None, None, self._erased)
+        where = pc.field("batch") <= fold.batch
+        records = self._reader.read_blocks(self._reader.open("raw"), RECORD_COLUMNS, where)
+        batches = (batch for block in records for batch in block.to_batches())
+        for events in decode(batches):
+            is_of_row = pc.fill_null(pc.equal(events.column("kind"), KIND), False)
+            yield from events.column("seq").filter(is_of_row).to_pylist()
 
     def _rewrite(self, table: str, choice: RowChoice) -> int:
         rewrite = FileRewrite(self._reader, table, choice)

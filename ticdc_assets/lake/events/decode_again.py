@@ -7,6 +7,9 @@ replaced some events; the next one replaces them all.
 Nothing goes that cannot be decoded any more: events of files that are gone stay, and so do rows
 that upstream supplied, and those of records that have an erased row; and if records are gone, or
 their claim-check objects, nothing is replaced.
+
+Row events that a fold covers stay gone; those of input that can be decoded only now are
+quarantined.
 """
 
 from collections.abc import Callable, Collection
@@ -19,6 +22,7 @@ from ticdc_assets.errors import ConfigError, LostRecords, MissingPayload
 from ticdc_assets.events import FETCHED
 from ticdc_assets.lake.events.decode_folder import FolderDecode
 from ticdc_assets.lake.events.decode_workers import RECORD_COLUMNS, FolderReader, make_record_worker
+from ticdc_assets.lake.events.decoded_below import DecodedBelow
 from ticdc_assets.lake.events.erased_events import read_erased_events
 from ticdc_assets.lake.events.event_commits import Decoded, EventCommits
 from ticdc_assets.lake.events.pending_files import read_decoded_files
@@ -63,6 +67,7 @@ class DecodeAgain:
         # Read before anything is replaced.
         self._quarantined = events.where("kind = 'quarantined'").select("seq").distinct()
         self._quarantined = self._quarantined.localCheckpoint()
+        self._below = DecodedBelow(lake)
 
     def decode_records(
         self,
@@ -85,9 +90,14 @@ class DecodeAgain:
         decoded = records.select(*RECORD_COLUMNS).mapInArrow(decode, EVENTS)
         kept = events.where(f"{_NOT_BATCH} AND NOT ({self._replaced})").select("seq", "index")
         new = decoded.join(kept, ["seq", "index"], "left_anti").select(*decoded.columns).persist()
+        is_covered = self._below.fold.covers(F.col)
         try:
             self._require_payloads(new)
-            if not self._commits.commit(Decoded(new, replaced=self._replaced), []):
+            if self._below.fold.snapshot_id:
+                self._below.quarantine(new.where(is_covered).toArrow())
+            if not self._commits.commit(
+                Decoded(new.where(~is_covered), replaced=self._replaced), []
+            ):
                 raise ConfigError("another run has changed the lake: run it again")
         finally:
             new.unpersist()
@@ -108,6 +118,7 @@ class DecodeAgain:
             files = [row for row in files if row["path"] in chosen]
         there = [row for row in files if row["role"] == "schema" or row["path"] in present]
         FolderDecode(self._lake, open_folder, find_schemas, 0).run_again(there)
+        self._below.remove()
         update_quarantine(self._lake, 0, {}, of_records=False)
         return DecodedAgain(self._find_names(), len(files) - len(there))
 

@@ -126,8 +126,11 @@ class TableUpdate(ABC, Generic[_Stored]):
 
     @property
     def loaded(self) -> Literal["load"] | None:
-        """How a table starts whose history, or changes, begin: with its load, or with nothing."""
-        return "load" if self.has_start and self.table.is_loaded else None
+        """How a table starts whose history, or changes, begin: with its load, or with nothing.
+
+        Behind a fold it starts with the rows that it had there, as with those of a load.
+        """
+        return "load" if self.has_start else None
 
     def list_schemas(self) -> list[TableSchema]:
         """List the schemas of the versions in the window."""

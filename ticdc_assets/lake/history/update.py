@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Lock
+from typing import NamedTuple
 
 from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.lake.apply.control_events import read_control_events
@@ -26,9 +27,10 @@ from ticdc_assets.lake.history.marks import UpdateMark
 from ticdc_assets.lake.history.table_update import Sized
 from ticdc_assets.lake.history.version_runs import run_tasks
 from ticdc_assets.lake.history.version_tasks import VersionsDone
-from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
+from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_rows, read_snapshot
 from ticdc_assets.lake.log.applied_row import AppliedRow
+from ticdc_assets.lake.log.folds import find_valid_snapshot, read_fold
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.store.lake import LakeSession
@@ -38,19 +40,59 @@ from ticdc_assets.store.work_size import sized_for
 from ticdc_assets.stream.problem import Problem
 
 _Update = HistoryUpdate | ChangesUpdate
+_Stored = HistoryTable | ChangesTable
 # Called after each table with how many are done, and how many there are.
 Progress = Callable[[int, int], None]
 # A table without changes is marked anew after this many snapshots: each update reads those since
 # the oldest mark.
 _MOST_SNAPSHOTS = 1_000
+_BELOW = "it ends below {}, so changes since then are gone: delete its folder to begin anew there"
 
 
 def update_histories(lake: LakeSession, progress: Progress | None = None) -> list[Problem]:
     """Update the tables that the changefeed declares; return why others are not complete."""
+    last = read_last_snapshot(lake)
+    wanted = _list_wanted(lake, last)
+    if not wanted:
+        return []
+    updates = _Updates(lake, last, [stored.mark for _, stored in wanted])
+    planned = [updates.plan(table, stored) for table, stored in wanted]
+    outdated = [each for each in planned if isinstance(each, HistoryUpdate | ChangesUpdate)]
+    problems = [each for each in planned if isinstance(each, Problem)]
+    small = all(update.is_small for update in outdated)
+    with sized_for(lake, small=small):
+        for done, problem in enumerate(updates.run(outdated), 1):
+            problems += [] if problem is None else [problem]
+            if progress is not None:
+                progress(done, len(outdated))
+    return problems
+
+
+class OldestBase(NamedTuple):
+    """The table of versions that goes on from the oldest snapshot; one that is new, from 0."""
+
+    name: str
+    snapshot_id: int
+
+
+def find_oldest_base(lake: LakeSession) -> OldestBase | None:
+    """Find from where the next update goes on; None if the changefeed declares no history."""
+    last = read_last_snapshot(lake)
+    wanted = _list_wanted(lake, last)
+    updates = _Updates(lake, last, [stored.mark for _, stored in wanted])
+    found = []
+    for table, stored in wanted:
+        base_id = 0 if stored.mark is None else find_base(updates.rows, table.id, stored.mark)
+        name = f"{stored.folder} of {table.schema.database}.{table.schema.table}"
+        found.append(OldestBase(name, base_id))
+    return min(found, key=lambda each: each.snapshot_id, default=None)
+
+
+def _list_wanted(lake: LakeSession, last: Snapshot) -> list[tuple[Incarnation, _Stored]]:
+    """List the histories and changes that the changefeed declares, of tables that have rows."""
     feed = lake.feed
     if not feed.history and not feed.changes:
         return []
-    last = read_last_snapshot(lake)
     tables = [
         table
         for id in last.versions
@@ -64,18 +106,8 @@ def update_histories(lake: LakeSession, progress: Progress | None = None) -> lis
         if match_table(patterns, table.schema.database, table.schema.table)
     ]
     with ThreadPoolExecutor() as pool:
-        stored = list(pool.map(lambda each: each[1](lake, each[0].id), wanted))
-    updates = _Updates(lake, last, [each.mark for each in stored])
-    planned = [updates.plan(table, each) for (table, _), each in zip(wanted, stored, strict=True)]
-    outdated = [update for update in planned if update is not None]
-    problems = []
-    small = all(update.is_small for update in outdated)
-    with sized_for(lake, small=small):
-        for done, problem in enumerate(updates.run(outdated), 1):
-            problems += [] if problem is None else [problem]
-            if progress is not None:
-                progress(done, len(outdated))
-    return problems
+        stored = pool.map(lambda each: each[1](lake, each[0].id), wanted)
+        return [(table, each) for (table, _), each in zip(wanted, stored, strict=True)]
 
 
 class _Updates:
@@ -87,22 +119,27 @@ class _Updates:
         self._windows: dict[int, tuple[Snapshot, PreparedWindow | None]] = {}
         self._lock = Lock()
         reader = LakeReader(lake.location)
+        # Whatever has to be computed from the first event on begins with it.
+        self._first = read_fold(reader)
         oldest = min((mark.snapshot_id for mark in marks if mark), default=last.snapshot_id)
-        self._rows = read_rows(reader, reader.open("applied"), oldest)
+        self.rows = read_rows(reader, reader.open("applied"), oldest)
 
-    def plan(self, table: Incarnation, stored: HistoryTable | ChangesTable) -> _Update | None:
+    def plan(self, table: Incarnation, stored: _Stored) -> _Update | Problem | None:
         """Choose the snapshot to start from, and prepare the window from there, once for all.
 
-        None if the table shows the last snapshot.
+        None if the table shows the last snapshot; a problem if what it has to go on with is gone.
         """
         last, mark = self._last, stored.mark
         goal = UpdateMark(last.snapshot_id, last.ts, last.versions[table.id], table.dropped_ts)
-        base_id = 0
+        base_id = self._first.snapshot_id
         if mark is not None:
-            base_id = find_base(self._rows, table.id, mark)
+            base_id = find_base(self.rows, table.id, mark)
             is_same = base_id == last.snapshot_id and mark.dropped_ts == goal.dropped_ts
             if is_same and last.snapshot_id - mark.snapshot_id < _MOST_SNAPSHOTS:
                 return None
+            if base_id < self._first.snapshot_id:
+                name = table.schema.database, table.schema.table
+                return Problem(stored.folder, _BELOW.format(self._first.describe()), *name, mark.ts)
             base_id = find_valid_snapshot(self._lake, base_id)
         window = self._open_window(base_id)
         if isinstance(stored, HistoryTable):
@@ -118,7 +155,8 @@ class _Updates:
     def _prepare(self, base_id: int) -> tuple[Snapshot, PreparedWindow | None]:
         lake, last, reader = self._lake, self._last, LakeReader(self._lake.location)
         base = read_snapshot(reader, base_id)
-        if (base.ts, base.batch) == (last.ts, last.batch):
+        is_first = base_id == self._first.snapshot_id
+        if (base.ts, base.batch) == (last.ts, last.batch) and not is_first:
             return base, None
         base = decide_as(base, last)
         control = read_control_events(lake, base, last.batch, last.state.undecoded_files)
@@ -151,7 +189,7 @@ class _Updates:
                 return _Prepared(update, update.size_task())
             except FilesGone:
                 # Maintenance has removed files of a current table, which older events make again.
-                base, window = self._open_window(0)
+                base, window = self._open_window(self._first.snapshot_id)
                 update = replace(update, base=base, window=window)
                 return _Prepared(update, update.size_task())
         except TABLE_ERRORS as error:

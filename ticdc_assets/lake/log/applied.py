@@ -14,13 +14,12 @@ from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.log.applied_files import (
     find_newest_id,
     read_snapshot,
-    read_snapshot_names,
 )
 from ticdc_assets.lake.log.applied_row import (
     STATE_INTERVAL,
     TableCounts,
 )
-from ticdc_assets.lake.log.snapshot import Snapshot, choose_valid_snapshot
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.plan.state import State
 from ticdc_assets.store.arrow import make_table
 from ticdc_assets.store.contracts import APPLIED
@@ -35,11 +34,6 @@ def read_last_snapshot(lake: LakeSession) -> Snapshot:
     """Read the newest snapshot; an empty lake if there is none."""
     reader = LakeReader(lake.location)
     return read_snapshot(reader, find_newest_id(reader, reader.open("applied")))
-
-
-def find_valid_snapshot(lake: LakeSession, snapshot_id: int, ts: int | None = None) -> int:
-    """Return the newest valid snapshot at or before `snapshot_id` and below `ts`; 0 if none is."""
-    return choose_valid_snapshot(read_snapshot_names(LakeReader(lake.location)), snapshot_id, ts)
 
 
 # Parameters: one per column of `applied`.

@@ -14,6 +14,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json, write_json
+from ticdc_assets.lake.log.folds import read_fold
 from ticdc_assets.plan.load import Load, name_loaded_incarnation
 from ticdc_assets.protocols.registry import get_ordering
 from ticdc_assets.store.arrow import make_table, replace_surrogates
@@ -57,7 +58,10 @@ def find_newest_load(reader: LakeReader) -> int:
 
 
 def find_covered_ts(reader: LakeReader, feed: Changefeed) -> int:
-    """Return a ts after which the changefeed has every change; 0 if nothing is known of it yet."""
+    """Return a ts after which the lake has every change; 0 if nothing is known of it yet."""
+    fold = read_fold(reader)
+    if fold.snapshot_id:
+        return fold.ts
     known = [] if feed.start_ts is None else [feed.start_ts]
     events = reader.open("events")
     first_batch = reader.min_of(events, "batch")
@@ -85,7 +89,20 @@ def choose_load_ts(reader: LakeReader, feed: Changefeed, ts: int) -> int:
         raise ConfigError(reason, setting=f"changefeed {feed.id}.start-ts")
     # Events that state milliseconds: those of the last one may be in the rows, and applying them
     # again changes nothing.
-    return (ts >> 18 << 18) - 1 if get_ordering(feed) == "milliseconds" else ts
+    ts = (ts >> 18 << 18) - 1 if get_ordering(feed) == "milliseconds" else ts
+    _require_above_fold(reader, feed.id, ts)
+    return ts
+
+
+def _require_above_fold(reader: LakeReader, changefeed: str, ts: int) -> None:
+    """Raise a `ConfigError` for rows of a ts behind which changes are gone."""
+    fold = read_fold(reader)
+    if fold.snapshot_id and ts <= fold.ts:
+        reason = (
+            f"the rows to load are of {ts}, which is not above {fold.describe()}: the changes since"
+            " then are removed in part, so load rows of a later ts"
+        )
+        raise ConfigError(reason, setting=f"changefeed {changefeed}.keep-events-days")
 
 
 def append_load(lake: LakeSession, load: Load) -> Load | None:
@@ -94,6 +111,7 @@ def append_load(lake: LakeSession, load: Load) -> Load | None:
     Return None if another load of the table at the same ts has taken effect.
     """
     reader, name = LakeReader(lake.location), name_loaded_incarnation(load.schema, load.ts)
+    _require_above_fold(reader, lake.feed.id, load.ts)
     while True:
         opened = reader.open("loads")
         named = reader.read(opened, ["incarnation"], pc.field("ts") == load.ts)
