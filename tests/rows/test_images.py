@@ -49,6 +49,19 @@ def check(texts: list[str | None], schema: TableSchema) -> int:
     return sum(new.invalid.to_pylist())
 
 
+@pytest.mark.parametrize("neighbour", ["{}", '{"a": [1]}', '{"no such column": "x"}'])
+def test_an_old_row_that_states_nothing_is_the_new_one(neighbour: str) -> None:
+    new = ['{"a": "1", "b": "2"}', '{"a": "\\udcff", "b": null}', '{"a": "3", "b": "4"}', None]
+    old = ["{}", "{}", None, '{"a": "5", "b": "6"}']
+    before = pa.array([*old, neighbour], pa.string())
+    after = pa.array([*new, '{"a": "7", "b": "8"}'], pa.string())
+    found, _ = ImageReader(PLAIN, None, member_names=True).read(Images(before, after))
+    columns = [read_stored(found.columns[name], ColumnType("text")) for name in ("a", "b")]
+    rows = list(zip(*columns, strict=True))
+    # The third has no old row.
+    assert [rows[place] for place in (0, 1, 3)] == [("1", "2"), ("\udcff", None), ("5", "6")]
+
+
 def test_odd_names_are_found() -> None:
     row = {name: f"is {name}" for name in ODD_NAMES}
     some = {"日本": None, "İ": "x"}

@@ -154,9 +154,11 @@ class ImageReader:
     def _read_one_by_one(self, images: Images) -> tuple[SideRows, SideRows]:
         new = [self._load(image) for image in images.after.to_pylist()]
         old = [self._load(image) for image in images.before.to_pylist()]
+        # An old row that states nothing is there, too: it is the new one.
+        are_both = pc.and_(pc.is_valid(images.before), pc.is_valid(images.after)).to_pylist()
         completed = [
-            {**after, **before} if after and before else before
-            for after, before in zip(new, old, strict=True)
+            {**after, **before} if is_both and after is not None and before is not None else before
+            for is_both, after, before in zip(are_both, new, old, strict=True)
         ]
         return self._type_loaded(completed, self._old_names), self._type_loaded(
             new, [*self._typers]
