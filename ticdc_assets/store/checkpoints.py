@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from ticdc_assets.store.delta_log import LOG_FOLDER, choose_checkpoint, list_log
+from ticdc_assets.store.delta_log import LOG_FOLDER, choose_checkpoint, list_columns, list_log
 from ticdc_assets.store.file_blocks import open_parquet
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader, naming, open_folder, write_content
@@ -148,7 +148,7 @@ def _read_actions(folder: fs.FileSystem, names: Sequence[str], version: int) -> 
     for name in checkpoint:
         with naming(name), folder.open_input_file(f"{LOG_FOLDER}/{name}") as file:
             parquet = open_parquet(file)
-            chosen = [each for each in parquet.schema_arrow.names if each in _SCHEMA.names]
+            chosen = list_columns(parquet.schema_arrow, _SCHEMA.names)
             for batch in parquet.iter_batches(columns=chosen, use_threads=False):
                 yield from batch.to_pylist(maps_as_pydicts="strict")
     for number in range(since + 1, version + 1):

@@ -148,7 +148,7 @@ def _find_bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
     if pa.types.is_date(kind):
         days = pc.min_max(column.cast(pa.int32()))
         least, most = (bound.cast(pa.date32()).cast(pa.string()).as_py() for bound in days.values())
-        return least, most
+        return _spare_year_0(least, most)
     if pa.types.is_string(kind) and pc.max(pc.binary_length(column)).as_py() <= _LONGEST_BOUND:
         found = pc.min_max(column).as_py()
         return found["min"], found["max"]
@@ -163,7 +163,9 @@ def _find_bounds_of_moments(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
     bounds = pc.min_max(column.cast(pa.timestamp("us")))
     zone = "" if kind.tz is None else "Z"
     least, most = (bound.cast(pa.string()).as_py() for bound in bounds.values())
-    if least < "0001":
-        # Not every reader knows the year 0.
-        return None
-    return f"{least.replace(' ', 'T')}{zone}", f"{most.replace(' ', 'T')}{zone}"
+    return _spare_year_0(f"{least.replace(' ', 'T')}{zone}", f"{most.replace(' ', 'T')}{zone}")
+
+
+def _spare_year_0(least: str, most: str) -> tuple[str, str] | None:
+    """Return bounds of times, unless not every reader knows their year."""
+    return None if least < "0001" else (least, most)

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
@@ -229,7 +230,8 @@ def _read_actions(folder: fs.FileSystem, names: Sequence[str], version: int) -> 
     for name in checkpoint:
         with naming(name), folder.open_input_file(f"{LOG_FOLDER}/{name}") as file:
             parquet = open_parquet(file)
-            for batch in parquet.iter_batches(columns=_IN_CHECKPOINT, use_threads=False):
+            columns = list_columns(parquet.schema_arrow, _IN_CHECKPOINT)
+            for batch in parquet.iter_batches(columns=columns, use_threads=False):
                 rows = batch.to_pylist(maps_as_pydicts="strict")
                 yield from msgspec.convert(rows, list[_Action])
     commits = {int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))}
@@ -241,6 +243,20 @@ def _read_actions(folder: fs.FileSystem, names: Sequence[str], version: int) -> 
         with naming(name), folder.open_input_file(f"{LOG_FOLDER}/{name}") as file:
             actions = _decode_actions(file.read())
         yield from actions
+
+
+def list_columns(checkpoint: pa.Schema, actions: Iterable[str]) -> list[str]:
+    """List the columns of some actions in a checkpoint, without what it has in two forms.
+
+    Spark parses statistics, whose moments may be none of Python's: MySQL knows the year 0.
+    """
+    return [
+        f"{action}.{field.name}"
+        for action in actions
+        if action in checkpoint.names
+        for field in checkpoint.field(action).type
+        if not field.name.endswith("_parsed")
+    ]
 
 
 def choose_checkpoint(names: Iterable[str], version: int) -> tuple[int, list[str]]:
