@@ -17,7 +17,10 @@ Identity = Sequence[pa.Array]
 
 
 def identify(sets: Sequence[Rows], names: Iterable[str]) -> list[Identity]:
-    """Return what identifies the rows of several sets by some columns, in the same form for all."""
+    """Return what identifies the rows of several sets by some columns, in the same form for all.
+
+    Without any column, all rows are the same.
+    """
     identities: list[list[pa.Array]] = [[] for _ in sets]
     for name in names:
         columns = [rows.columns[name] for rows in sets]
@@ -26,6 +29,8 @@ def identify(sets: Sequence[Rows], names: Iterable[str]) -> list[Identity]:
             identity.append(make_comparable(values))
             if is_inexact:
                 identity.append(pa.nulls(len(values), pa.string()) if exact is None else exact)
+    if not identities[0]:
+        return [[pa.repeat(pa.scalar(True), len(rows))] for rows in sets]
     return list(identities)
 
 

@@ -81,6 +81,8 @@ def find_parts(rows: Rows, names: Iterable[str], count: int) -> PartNumbers:
     """Return the number of the part in which each row is, by the columns that identify it."""
     # DDLs may move columns.
     texts = [_write(rows.columns[name]) for name in sorted(names, key=fold_name)]
+    if not texts:
+        return np.zeros(len(rows), np.uint32)
     joined = texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, _NULL)
     hashes = np.fromiter(map(crc32, joined.to_pylist()), np.uint32, len(rows))
     return hashes % np.uint32(count)
