@@ -8,7 +8,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from tests.mariadb_server import PASSWORD, MariaDb
+from tests.mariadb_server import MariaDb
+from tests.sql_server import PASSWORD
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.changefeed.upstream import Upstream
