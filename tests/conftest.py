@@ -29,7 +29,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 # Fixtures that take long, as tests name them.
-SHARED = ("broker: Broker", "shop: Shop", "tidb: Tidb")
+SHARED = ("broker: Broker", "shop: Shop")
 
 # Nothing that collecting the tests makes is garbage, and looking for some took half of that time.
 gc.disable()
