@@ -1,18 +1,34 @@
 """Clients of a real TiDB, and what TiCDC sends of what they do: each change with its commit ts."""
 
+import base64
 import json
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
+from typing import Any
 
-from tests.lake.canal import change, ddl, watermark
+from tests.lake.canal import FEED, change, ddl, placed, watermark
+from tests.lake.test_load import read_rows
 from tests.sql_server import run_on
 from tests.tidb_server import Tidb
+from ticdc_assets.lake.advance import RecordSource, advance
+from ticdc_assets.lake.log.loads import read_loads
+from ticdc_assets.lake.log.verifications import TableVerification
+from ticdc_assets.load.load import TableResult, load_tables
+from ticdc_assets.load.upstream_source import UpstreamSource
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.resources.load_source import open_database
+from ticdc_assets.resources.upstream import UpstreamDatabase
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.upstream.sql import quote, quote_text
+from ticdc_assets.verify.verify import Environment, verify
+from ticdc_assets.views.asof import as_of
 
+Row = dict[str, str | None]
 _TYPES = {"id": "int", "v": "varchar(20)"}
 
 
@@ -67,7 +83,7 @@ class Client(threading.Thread):
             self.error = error
             raise
 
-    def _write(self, connection: object) -> None:
+    def _write(self, connection: Any) -> None:
         """Change one row, or two in one transaction."""
         chosen = [self._choose() for _ in range(self._random.choice((1, 1, 2)))]
         if len({(table, id) for table, id in chosen}) < len(chosen):
@@ -84,7 +100,7 @@ class Client(threading.Thread):
         # Keys of several clients never meet.
         return self._random.choice(self._tables), self._random.randrange(100) * 10 + self._seed
 
-    def _change(self, table: str, id: int) -> tuple[str, tuple]:
+    def _change(self, table: str, id: int) -> tuple[str, tuple[Any, ...]]:
         rows, name = self._rows[table], f"{quote(self._feed.database)}.{quote(table)}"
         old, new = rows.get(id), f"{self._seed} {self.done}"
         key, text = {"id": str(id)}, quote_text(new)
@@ -125,3 +141,83 @@ def wait_for_writes(clients: Sequence[Client], more: int = 20) -> None:
         while client.done < done:
             assert client.is_alive(), client.error
             until.wait(0.005)
+
+
+# What a lake makes of it
+
+
+@dataclass(frozen=True)
+class TidbLake:
+    """A lake of the database, with a session."""
+
+    feed: TidbFeed
+    session: LakeSession
+
+    @classmethod
+    def make(cls, feed: TidbFeed, root: Path, start_spark: Any, **settings: Any) -> "TidbLake":
+        """Make one; rows are few, so Spark starts only if a table is to count as large."""
+        declared = replace(FEED, start_ts=1, filter_rules=(f"{feed.database}.*",))
+        declared = replace(declared, **settings)
+        return cls(feed, LakeSession(start_spark, Lake(str(root), "f"), declared))
+
+    @property
+    def database(self) -> UpstreamDatabase:
+        return UpstreamDatabase("f", self.feed.server.upstream)
+
+    def open_source(self, ts: int | None = None) -> AbstractContextManager[UpstreamSource]:
+        return open_database(self.database, self.session.feed, ts)
+
+    def load(self, ts: int | None = None, *names: str) -> dict[str, TableResult]:
+        with self.open_source(ts) as source:
+            return {result.name: result for result in load_tables(self.session, source, names)}
+
+    def read_loaded(self) -> dict[str, tuple[int, list[Row]]]:
+        """Return ts and rows of each table that was loaded."""
+        reader = LakeReader(self.session.location)
+        return {
+            load.schema.table: (load.ts, sort_rows(read_rows(self.session, load)))
+            for load in read_loads(reader)
+        }
+
+    def advance(self, until: int) -> list[str]:
+        """Take what TiCDC sends up to a ts, and return the problems."""
+        messages = placed(self.feed.messages(until))
+        source = RecordSource(lambda _: messages, open_upstream=self.database.open_rows)
+        return [problem.describe() for problem in advance(self.session, source).applied.problems]
+
+    def show(self, ts: int | None = None) -> dict[str, list[Row]]:
+        """Return the rows of all tables."""
+        seen = as_of(self.session, ts)
+        return {
+            table.schema.table: sort_rows(map(json.loads, seen.lines(table)))
+            for table in seen.tables()
+        }
+
+    def verify(self, *names: str, **settings: Any) -> dict[str, TableVerification]:
+        defaults: dict[str, Any] = {"open_upstream": self.database.open_snapshot}
+        environment = Environment(
+            LakeReader(self.session.location),
+            self.session.feed,
+            lambda: self.session,
+            **defaults | settings,
+        )
+        return {found.table: found for found in verify(environment, names, lambda _: None)}
+
+
+def read_truth(feed: TidbFeed, table: str, ts: int) -> list[Row]:
+    """Return the rows that the server shows at a TSO, each value as a text."""
+    name = f"{quote(feed.database)}.{quote(table)}"
+    found = feed.server.read_at(ts, f"SHOW COLUMNS FROM {name}")
+    names = [name if isinstance(name, str) else name.decode() for name, *_ in found]
+    rows = feed.server.read_at(ts, f"SELECT * FROM {name}")
+    return sort_rows(dict(zip(names, map(_as_text, row), strict=True)) for row in rows)
+
+
+def _as_text(value: Any) -> str | None:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return None if value is None else str(value)
+
+
+def sort_rows(rows: Iterable[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: sorted(row.items(), key=str))
