@@ -1,6 +1,5 @@
 """Clients of a real TiDB, and what TiCDC sends of what they do: each change with its commit ts."""
 
-import base64
 import json
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,23 +37,29 @@ class TidbFeed:
 
     server: Tidb
     database: str
+    # Held from before a commit until the feed has its changes.
+    lock: threading.Lock = field(default_factory=threading.Lock)
     _sent: list[tuple[int, Message]] = field(default_factory=list)
+    _topic: list[Message] = field(default_factory=list)
 
     def alter(self, table: str, kind: str, sql: str) -> int:
         """Run a DDL, and return its ts."""
         ts = self.server.alter(self.database, sql)
-        self._sent.append((ts, ddl(self.database, table, ts, kind, sql)))
+        self.send(ts, ddl(self.database, table, ts, kind, sql))
         return ts
 
     def send(self, ts: int, message: Message) -> None:
         self._sent.append((ts, message))
 
-    def messages(self, until: int) -> list[Message]:
-        """Return what it sends up to a ts, and that ts itself."""
-        ordered = sorted(
-            (each for each in self._sent if each[0] <= until), key=lambda each: each[0]
-        )
-        return [*(message for _, message in ordered), watermark(until)]
+    def read_topic(self, until: int) -> list[Message]:
+        """Return what it has sent once it is resolved up to a TSO."""
+        with self.lock:
+            ready = sorted(
+                (each for each in self._sent if each[0] <= until), key=lambda each: each[0]
+            )
+            self._sent = [each for each in self._sent if each[0] > until]
+        self._topic += [*(message for _, message in ready), watermark(until)]
+        return placed(self._topic)
 
 
 class Client(threading.Thread):
@@ -69,15 +74,13 @@ class Client(threading.Thread):
         self._seed = seed
         self.done = 0
         self.must_end = threading.Event()
-        # While it is held, nothing is written.
-        self.pause = threading.Lock()
         self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
             with self._feed.server.connect() as connection:
                 while not self.must_end.wait(0.001):
-                    with self.pause:
+                    with self._feed.lock:
                         self._write(connection)
         except BaseException as error:
             self.error = error
@@ -181,7 +184,7 @@ class TidbLake:
 
     def advance(self, until: int) -> list[str]:
         """Take what TiCDC sends up to a ts, and return the problems."""
-        messages = placed(self.feed.messages(until))
+        messages = self.feed.read_topic(until)
         source = RecordSource(lambda _: messages, open_upstream=self.database.open_rows)
         return [problem.describe() for problem in advance(self.session, source).applied.problems]
 
@@ -215,7 +218,7 @@ def read_truth(feed: TidbFeed, table: str, ts: int) -> list[Row]:
 
 def _as_text(value: Any) -> str | None:
     if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
+        return value.hex()
     return None if value is None else str(value)
 
 

@@ -72,6 +72,8 @@ func run(settings *config.Config, lease time.Duration) error {
 		return err
 	}
 	clients.SetDomain(domain)
+	// It ends what takes longer than max_execution_time.
+	go domain.ExpensiveQueryHandle().SetSessionManager(clients).Run()
 
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGINT, syscall.SIGTERM)
