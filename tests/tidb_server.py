@@ -7,6 +7,7 @@ moves the safe point that a collector would.
 import json
 import os
 import shutil
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -29,14 +30,21 @@ class Tidb(SqlServer):
     command: Sequence[str] = ()
     folder: Path = Path()
     _running: ExitStack = field(default_factory=ExitStack)
+    _pids: list[int] = field(default_factory=list)
 
     def start(self) -> None:
         """Run the server, and wait until clients can connect."""
         server = self._running.enter_context(run_server([*self.command], self.folder, "tidb"))
         wait_for_port(server, self.port, self.folder / "tidb.log")
+        self._pids.append(server.pid)
 
     def stop(self) -> None:
         self._running.close()
+
+    def kill(self) -> None:
+        """End the server as a power failure does."""
+        os.kill(self._pids[-1], signal.SIGKILL)
+        self.stop()
 
     def now(self) -> int:
         """Return a TSO: what was committed before has a lower one, what comes has a higher one."""

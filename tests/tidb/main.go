@@ -30,7 +30,6 @@ func main() {
 	settings := config.NewConfig()
 	flag.UintVar(&settings.Port, "port", 4000, "the port")
 	flag.StringVar(&settings.Path, "data", "", "the folder of the data (default: memory)")
-	flag.StringVar(&settings.Security.SSLCA, "ca", "", "TLS: the file of the certificate authority")
 	flag.StringVar(&settings.Security.SSLCert, "cert", "", "TLS: the file of the certificate")
 	flag.StringVar(&settings.Security.SSLKey, "key", "", "TLS: the file of its key")
 	lease := flag.Duration("lease", 100*time.Millisecond, "how long a schema is valid")
