@@ -188,6 +188,17 @@ def as_user(lake: TidbLake, monkeypatch: pytest.MonkeyPatch, *grants: str) -> It
     yield [f"{f.result}: {f.message}" for f in inspect_upstream(feed, lake.session.location.root)]
 
 
+def test_a_table_that_is_younger_than_what_check_reads_is_no_failure(
+    lake: TidbLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = lake.feed.server.now() >> 18
+    monkeypatch.setattr(inspect_upstream_module, "_MOMENT", f"SELECT {before + 1}")
+    lake.feed.server.run("DO SLEEP(0.01)", "CREATE TABLE conn.younger (id int PRIMARY KEY)")
+    with as_user(lake, monkeypatch, "SELECT ON *.*") as said:
+        assert [line.partition(" at ")[0] for line in said] == ["ok: TiDB"]
+        assert said[0].endswith("shows this user 2 tables")
+
+
 def test_each_right_that_is_missing_is_named(
     lake: TidbLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
