@@ -20,6 +20,8 @@ import pytest
 from tests.servers import free_port, run_server, wait_for_port
 from tests.sql_server import SqlServer, Statement, declare_upstream, run_on
 
+# States of a job of DDL, by TiDB's numbers: done, synced.
+_DONE = (4, 6)
 BINARY = Path(__file__).parents[1] / ".venv" / "tidb-server"
 
 
@@ -59,10 +61,21 @@ class Tidb(SqlServer):
         return int(json.loads(info)["commit_ts"])
 
     def alter(self, database: str, sql: str) -> int:
-        """Run a DDL, and return the ts that TiCDC dates it by."""
-        newest = "SELECT job_meta FROM mysql.tidb_ddl_history ORDER BY job_id DESC LIMIT 1"
-        ((meta,),) = self.run(f"USE {database}", sql, newest)
-        return int(json.loads(meta)["binlog"]["FinishedTS"])
+        """Run a DDL, and return the ts of TiCDC's: from then on its job is marked as done."""
+        newest = "SELECT job_id, job_meta FROM mysql.tidb_ddl_history ORDER BY job_id DESC LIMIT 1"
+        ((id, meta),) = self.run(f"USE {database}", sql, newest)
+        job = json.loads(meta)
+        before, done = job["real_start_ts"], job["binlog"]["FinishedTS"]
+        state = f"SELECT job_meta FROM mysql.tidb_ddl_job WHERE job_id = {id}"
+        with self.connect() as connection:
+            while done - before > 1:
+                ts = (before + done) // 2
+                found = run_on(connection, f"SET @@tidb_snapshot = '{ts}'", state)
+                if any(json.loads(meta)["state"] not in _DONE for (meta,) in found):
+                    before = ts
+                else:
+                    done = ts
+        return int(done)
 
     def read_at(self, ts: int, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows that a query finds at a TSO."""

@@ -1,6 +1,9 @@
 """Loading from a real TiDB while clients write and alter: rows of one TSO, then their changes."""
 
+import re
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -8,9 +11,13 @@ import pytest
 
 from tests.lake.tidb_feed import TidbFeed, TidbLake, busy, read_truth, wait_for_writes
 from tests.tidb_server import Tidb
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.load import upstream_pages, upstream_source
 from ticdc_assets.load.load import TableResult, load_tables
+from ticdc_assets.load.upstream_source import open_upstream_source
+from ticdc_assets.upstream.snapshot import UpstreamSnapshot
 
+OpenSnapshot = Callable[[int | None], AbstractContextManager[UpstreamSnapshot]]
 PATTERNS = ("live.*", "!live.hid*")
 # Clients write to them all the while, and each has an own way of finding its rows.
 TABLES = {
@@ -104,3 +111,43 @@ def test_a_load_has_the_rows_of_its_tso_while_clients_write_and_alter_and_change
     assert lake.show() == {table: read_truth(feed, table, until) for table in names}
     verdicts = {name: found.verdict for name, found in lake.verify().items()}
     assert verdicts == dict.fromkeys(names, "equal")
+
+
+def test_as_of_the_middle_of_a_ddl_a_table_is_as_it_was_before_or_is_not_loaded(
+    tidb: Tidb, feed: TidbFeed, lake: TidbLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upstream_source, "_POLL_INTERVAL", 0.0)
+    hidden = []
+    for table, (kind, sql) in ALTERED.items():
+        before = read_truth(feed, table, tidb.now())
+        done = feed.alter(table, kind, sql)
+        if table in ("moved", "gone"):
+            # Readers see it no more, or by another name.
+            with pytest.raises(ConfigError, match=f"has no table live.{table}"):
+                lake.load(done - 1, f"live.{table}")
+            continue
+        (result,) = lake.load(done - 1, f"live.{table}").values()
+        if result.outcome == "failed":
+            assert sql in (result.reason or "")
+            hidden.append(table)
+            # The reason says as of when it can be loaded.
+            at = re.search(r"--at (\d+)", result.reason or "")
+            assert at is not None
+            assert lake.load(int(at[1]), f"live.{table}")[f"live.{table}"].outcome == "loaded"
+        assert lake.read_loaded()[table][1] == before, table
+
+        # A load that may choose takes a TSO at which the DDL has ended.
+        takes = [done - 1, done]
+        database = lake.database
+
+        def open_snapshot(
+            ts: int | None, takes: list[int] = takes, open: OpenSnapshot = database.open_snapshot
+        ) -> AbstractContextManager[UpstreamSnapshot]:
+            return open(takes.pop(0))
+
+        names = [f"live.{table}"]
+        with open_upstream_source(
+            open_snapshot, "h:4000", lake.session.feed, None, names
+        ) as source:
+            assert source.snapshot.ts == (done if table in hidden else done - 1)
+    assert "shrunk" in hidden
