@@ -129,6 +129,19 @@ def _find_code(run: Any) -> int:
     return code
 
 
+def test_an_answer_that_takes_too_long_is_an_error_and_the_next_one_comes(
+    server: Tidb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ticdc_assets.resources.upstream._READ_TIMEOUT", 1)
+    opened = database(server, max_connections=1)
+    with opened.open_snapshot(None) as upstream:
+        server.run("DELETE FROM conn.t WHERE id = 1")
+        with pytest.raises(UpstreamError, match=r"timed out.* must be reachable; run it again"):
+            upstream.query("SELECT SLEEP(4)")
+        # At the same TSO.
+        assert upstream.query("SELECT COUNT(*) FROM conn.t") == ((b"3",),)
+
+
 def test_what_tidb_keeps_no_more_or_not_yet_is_an_error_that_says_so(server: Tidb) -> None:
     gone = server.now()
     kept = server.commit("INSERT INTO conn.t VALUES (4)")
