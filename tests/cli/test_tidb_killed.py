@@ -17,7 +17,7 @@ config = "feed.toml"
 """
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(12, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [1, pytest.param(12, marks=pytest.mark.soak)])
 def test_a_load_that_is_killed_while_clients_write_is_finished_by_the_next(
     tidb: Tidb, tmp_path: Path, kills: int
 ) -> None:
