@@ -12,6 +12,9 @@ JARS = $(VENV)/.jars
 # That the tests find the jars of the Kafka broker there.
 BROKER_JARS = $(VENV)/.broker-jars
 CATALOG_JARS = $(VENV)/.catalog-jars
+# The TiDB that tests read: Go builds it, from what tests/tidb states and no other.
+TIDB = $(VENV)/tidb-server
+GO = go
 # Where the changefeed of make dev writes: kafka, or else a folder.
 SINK =
 # The object store that a lake is in: make setup STORE=s3, azure or gcs.
@@ -48,16 +51,16 @@ dev: $(INSTALLED) $(JARS) $(if $(SINK),$(BROKER_JARS)) ## Start Dagster on a sim
 # Tests start many interpreters: each would compile the project again, where none may keep bytecode.
 test test-all soak test-ui: export PYTHONDONTWRITEBYTECODE =
 
-test: $(INSTALLED) $(JARS) $(BROKER_JARS) $(CATALOG_JARS) ## Run the tests (several minutes)
+test: $(INSTALLED) $(JARS) $(BROKER_JARS) $(CATALOG_JARS) $(TIDB) ## Run the tests (several minutes)
 	$(RUN) -m pytest -n auto
 
-test-all: $(INSTALLED) $(JARS) $(BROKER_JARS) $(CATALOG_JARS) ## Run the tests on all recorded data and in all combinations too (hours)
+test-all: $(INSTALLED) $(JARS) $(BROKER_JARS) $(CATALOG_JARS) $(TIDB) ## Run the tests on all recorded data and in all combinations too (hours)
 	$(RUN) -m pytest -n auto --dist load -m "not soak" -o faulthandler_timeout=0
 
 test-ui: $(INSTALLED) $(JARS) ## Test the UI in Chromium; screenshots go to artefacts/ui
 	$(RUN) -m pytest -m browser -o faulthandler_timeout=0
 
-soak: $(INSTALLED) $(JARS) $(BROKER_JARS) $(CATALOG_JARS) ## Run the long random tests (hours)
+soak: $(INSTALLED) $(JARS) $(BROKER_JARS) $(CATALOG_JARS) $(TIDB) ## Run the long random tests (hours)
 	$(RUN) -m pytest -n auto --dist load -m soak -o faulthandler_timeout=0
 
 check: $(INSTALLED) ## Check lint rules, format and types
@@ -140,3 +143,13 @@ $(CATALOG_JARS): $(addprefix ticdc_assets/resources/,jars.lock jars.py) $(LOCKED
 	$(RUN) -m ticdc_assets.resources.jars iceberg-rest
 	$(RUN) -m ticdc_assets.resources.jars iceberg-spark
 	@touch $@
+
+# Without Go, the tests that read it are skipped, but never in continuous integration.
+$(TIDB): $(addprefix tests/tidb/,main.go go.mod go.sum) $(LOCKED)
+	@if command -v "$(GO)" > /dev/null; then \
+	  echo "building $@: minutes for the first time"; \
+	  cd tests/tidb && GOTOOLCHAIN=go1.21.13 "$(GO)" build -buildvcs=false -o "$(CURDIR)/$@" . && touch "$(CURDIR)/$@"; \
+	else \
+	  echo "NO TIDB TO TEST AGAINST: there is no $(GO) (1.21 or newer)" >&2; \
+	  test -z "$$CI"; \
+	fi

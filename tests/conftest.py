@@ -19,6 +19,7 @@ from tests import golden
 if TYPE_CHECKING:
     from tests.kafka_broker import Broker
     from tests.mariadb_server import MariaDb
+    from tests.tidb_server import Tidb
 
 # No deadline: a busy machine is not a failure.  CI uses the same examples on every run, so that a
 # failure there is caused by the change.
@@ -55,6 +56,15 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator["MariaDb"]:
     from tests.mariadb_server import run_mariadb
 
     with run_mariadb(tmp_path_factory.mktemp("mariadb")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def tidb(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Tidb"]:
+    """A TiDB for all tests of a process; a database belongs to the test that creates it."""
+    from tests.tidb_server import run_tidb
+
+    with run_tidb(tmp_path_factory.mktemp("tidb")) as running:
         yield running
 
 

@@ -6,8 +6,6 @@ nothing, by a password or by a token of its `authority`; whoever comes by the pl
 listener may do everything.
 """
 
-import datetime
-import ipaddress
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -26,10 +24,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourcePatternType,
     ResourceType,
 )
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.certificates import make_certificates
 from tests.servers import HOST, free_port, run_server, wait_for_port
 from tests.token_server import TokenAuthority
 from ticdc_assets.protocols.message import Message
@@ -103,7 +99,7 @@ def kafka_broker(folder: Path) -> Iterator[Broker]:
     while len(ports) < 4:
         ports.add(free_port())
     plain, tls, sasl, controller = (f"{HOST}:{port}" for port in ports)
-    _make_certificates(folder)
+    make_certificates(folder, "broker")
     authority = TokenAuthority()
     keys = folder / "keys.json"
     authority.write_keys(keys)
@@ -187,47 +183,3 @@ def _grant(broker: Broker) -> None:
     ]
     for result in broker.admin.create_acls(acls).values():
         result.result(20)
-
-
-def _make_certificates(folder: Path) -> None:
-    """Write `ca.pem`, `broker.pem` and `other-ca.pem`, which signed nothing."""
-    ca_key, ca = _make_authority("ticdc-assets tests")
-    _, other = _make_authority("somebody else")
-    key = ec.generate_private_key(ec.SECP256R1())
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(HOST))]
-    certificate = (
-        _start_certificate("broker", key)
-        .issuer_name(ca.subject)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .sign(ca_key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(
-        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (folder / "broker.pem").write_bytes(
-        private + certificate.public_bytes(pem) + ca.public_bytes(pem)
-    )
-    (folder / "ca.pem").write_bytes(ca.public_bytes(pem))
-    (folder / "other-ca.pem").write_bytes(other.public_bytes(pem))
-
-
-def _make_authority(name: str) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    is_authority = x509.BasicConstraints(ca=True, path_length=None)
-    builder = _start_certificate(name, key).issuer_name(issuer)
-    return key, builder.add_extension(is_authority, critical=True).sign(key, hashes.SHA256())
-
-
-def _start_certificate(name: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-    )

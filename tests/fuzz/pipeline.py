@@ -56,7 +56,7 @@ def run_stream(feed: Changefeed, events: list[Event], middle: int | None = None)
 
 
 def leave_out_unstorable(events: list[Event]) -> list[Event]:
-    """Leave out events with a value that no column holds: decoding quarantines them, and says so."""
+    """Leave out events with a value that no column holds: decoding quarantines them."""
 
     def count_quarantined(some: Iterable[Event]) -> int:
         batches = to_arrow([Arrival(1, seq, 0, event) for seq, event in enumerate(some)])

@@ -39,12 +39,10 @@ from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.upstream.definition import read_definition
-from ticdc_assets.upstream.snapshot import OpenUpstream, SnapshotTooOld
+from ticdc_assets.upstream.snapshot import OpenUpstream
 from ticdc_assets.views.asof import as_of
 from ticdc_assets.views.ledger import build_ledger
 
-# What upstream keeps is younger.
-OLDEST = 30
 DEFINED = (
     "CREATE OR REPLACE TABLE d.t (id int NOT NULL, v varchar(20) DEFAULT 'x', n decimal(10,2),"
     " UNIQUE KEY k (id)) CHARSET utf8mb4 COLLATE utf8mb4_bin PARTITION BY RANGE (id)"
@@ -68,8 +66,6 @@ MORE = [
 @pytest.fixture
 def fake(mariadb: MariaDb) -> FakeTidb:
     def fill(ts: int) -> None:
-        if ts < OLDEST:
-            raise SnapshotTooOld("GC life time is shorter than …", setting="upstream")
         mariadb.run("CREATE DATABASE IF NOT EXISTS d", DEFINED)
 
     return FakeTidb(mariadb, fill)
@@ -138,22 +134,6 @@ def test_a_run_without_upstream_goes_on_and_the_next_one_completes_the_table(
     assert problem.kind == "definition"
     assert "GRANT SELECT ON mysql.tidb_ddl_job" in problem.reason
     assert (status(lake), show(lake)) == ("partial", [NEW])
-
-
-def test_a_table_that_is_followed_is_completed_where_it_is(
-    lake: LakeSession, fake: FakeTidb, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tests.lake.test_definitions.OLDEST", 45)
-    # What precedes the first event is gone: that is no problem yet.
-    assert run(lake, SENT, fake.open).applied.problems == []
-    assert read_definitions(LakeReader(lake.location)) == []
-    names = dict(lake.read("current/" + find_id(lake)).dtypes)
-    assert names["n"] == "string"
-
-    assert run(lake, [*SENT, *MORE], fake.open).applied.problems == []
-    assert (fake.read, status(lake), show(lake)) == ([39, 50], "partial", [NEW])
-    names = dict(lake.read("current/" + find_id(lake)).dtypes)
-    assert names["n"] == "decimal(10,2)"
 
 
 def test_events_that_state_milliseconds_are_preceded_by_a_definition(
@@ -229,11 +209,6 @@ def test_rows_that_the_version_of_their_table_dates_follow_its_ddl_and_its_defin
     assert tidb.read == [done]
     shown = as_of(lake)
     assert list(shown.lines(shown.find("rec.t")[0])) == [b'{"id":"1","w":"3"}\n']
-
-
-def find_id(lake: LakeSession) -> str:
-    (id,) = read_last_snapshot(lake).state.incarnations
-    return id
 
 
 def test_what_cannot_be_read_is_reported_and_nothing_waits_for_it(

@@ -129,7 +129,7 @@ class Killed(BaseException):
 
 @dataclass
 class FakeTidb:
-    """A MariaDB that says it is TiDB: there is none to be had here; a query of it kills the run."""
+    """A MariaDB that says it is TiDB, of which any ts is the present; a query kills the run."""
 
     copy: UpstreamCopy
     after: int = 1_000_000

@@ -8,7 +8,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from tests.mariadb_server import PASSWORD, MariaDb
+from tests.mariadb_server import MariaDb
+from tests.sql_server import PASSWORD
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.changefeed.upstream import Upstream
@@ -87,129 +88,38 @@ def test_a_limit_that_would_limit_nothing_is_an_error() -> None:
 
 
 class FakeTidb:
-    """A server that says it is TiDB: there is none to be had here."""
+    """A connection, and its cursor, that says it is TiDB, and fails as only a cluster does."""
+
+    open = True
 
     def __init__(self) -> None:
-        # The statements of each connection, in the order of their first one.
-        self.sessions: list[list[str]] = []
-        self.open_connections = 0
-        self.is_gone = False
-        self.failures = {"SELECT too_old": (9006, "GC life time is shorter than …")}
-
-    def connect(self, **_: Any) -> "FakeConnection":
-        return FakeConnection(self)
-
-
-class FakeConnection:
-    """A connection to it."""
-
-    def __init__(self, server: FakeTidb) -> None:
-        self._server = server
-        self.connect()
-
-    def connect(self) -> None:
-        self.open = True
-        self._server.open_connections += 1
         self.statements: list[str] = []
-        self._server.sessions.append(self.statements)
+        self.failures: dict[str, tuple[int, str]] = {}
 
-    def close(self) -> None:
-        self.open = False
-        self._server.open_connections -= 1
+    def cursor(self) -> "FakeTidb":
+        return self
 
-    def cursor(self, kind: type | None = None) -> "FakeCursor":
-        return FakeCursor(self, self._server)
-
-
-class FakeCursor:
-    """A cursor of it."""
-
-    _result = None
-
-    def __init__(self, connection: FakeConnection, server: FakeTidb) -> None:
-        self._connection, self._server = connection, server
-        self._rows: list[tuple[bytes, ...]] = []
-
-    def __enter__(self) -> "FakeCursor":
+    def __enter__(self) -> "FakeTidb":
         return self
 
     def __exit__(self, *_: object) -> None: ...
 
     def execute(self, sql: str, values: Sequence[str] | None = None) -> None:
-        self._connection.statements.append(sql if values is None else f"{sql} {values}")
-        if sql in self._server.failures:
-            raise pymysql.err.InternalError(*self._server.failures[sql])
-        if self._server.is_gone:
-            self._connection.close()
-            raise pymysql.err.OperationalError(2013, "Lost connection to server during query")
-        replies = {
-            "SELECT VERSION()": (b"8.0.11-TiDB-v8.5.1",),
-            "SELECT @@tidb_current_ts": (b"447984124732375041",),
-        }
-        self._rows = [replies.get(sql, (b"x",))]
+        self.statements.append(sql if values is None else f"{sql} {values}")
+        if sql in self.failures:
+            raise pymysql.err.InternalError(*self.failures[sql])
 
     def fetchall(self) -> Sequence[tuple[bytes, ...]]:
-        return self._rows
-
-    def fetchone(self) -> tuple[bytes, ...] | None:
-        return self._rows.pop() if self._rows else None
+        return [(b"8.0.11-TiDB-v8.5.1",)]
 
     def close(self) -> None: ...
 
 
 @pytest.fixture
-def tidb(monkeypatch: pytest.MonkeyPatch) -> FakeTidb:
-    server = FakeTidb()
-    monkeypatch.setattr(pymysql, "connect", server.connect)
-    return server
-
-
-AT = "SET @@tidb_snapshot = '447984124732375041'"
-
-
-def test_a_fake_tidb_is_read_at_the_tso_by_several_connections(tidb: FakeTidb) -> None:
-    opened = UpstreamDatabase("shop", Upstream("h", "u"), max_connections=3)
-    with opened.open_snapshot(447984124732375041) as upstream:
-        assert upstream.is_tidb
-        assert upstream.connections == 3
-        with pytest.raises(SnapshotTooOld, match="or raise tidb_gc_life_time"):
-            upstream.query("SELECT too_old")
-    assert [AT in session for session in tidb.sessions] == [True] * 3
-    # TiDB has no read-only transactions, and accepts no write with a snapshot.
-    sent = [sql for session in tidb.sessions for sql in session]
-    assert not [sql for sql in sent if "READ ONLY" in sql or "START" in sql]
-    assert tidb.open_connections == 0
-
-
-def test_a_transaction_of_a_fake_tidb_keeps_the_newest_rows_and_reads_none(tidb: FakeTidb) -> None:
-    opened = UpstreamDatabase("shop", Upstream("h", "u"), max_connections=2)
-    with opened.open_snapshot(None) as upstream:
-        assert upstream.ts == 447984124732375041
-        upstream.query("SELECT 1")
-        holder, *readers = tidb.sessions
-        assert holder[-2:] == ["START TRANSACTION", "SELECT @@tidb_current_ts"]
-        assert not [sql for sql in holder if "tidb_snapshot" in sql or sql == "SELECT 1"]
-        assert [AT in session for session in readers] == [True, True]
-        assert tidb.open_connections == 3
-    assert tidb.open_connections == 0
-
-
-def test_a_connection_to_a_fake_tidb_that_broke_reads_the_same_rows_again(tidb: FakeTidb) -> None:
-    opened = UpstreamDatabase("shop", Upstream("h", "u"), max_connections=1)
-    with opened.open_snapshot(447984124732375041) as upstream, upstream.borrow() as reader:
-        tidb.is_gone = True
-        with pytest.raises(UpstreamError, match="h:4000 must be reachable; run it again"):
-            list(reader.stream("SELECT 1"))
-        tidb.is_gone = False
-        assert list(reader.stream("SELECT 2")) == [[(b"x",)]]
-        assert tidb.sessions[-1][-2:] == [AT, "SELECT 2"]
-        # A stream that nobody reads to its end leaves nothing to be read.
-        stream = reader.stream("SELECT 3")
-        next(stream)
-        stream.close()
-        assert tidb.open_connections == 0
-        assert reader.query("SELECT 4") == ((b"x",),)
-    assert tidb.open_connections == 0
+def fake_tidb(monkeypatch: pytest.MonkeyPatch) -> FakeTidb:
+    connection = FakeTidb()
+    monkeypatch.setattr(pymysql, "connect", lambda **_: connection)
+    return connection
 
 
 def test_a_stream_goes_on_in_its_transaction_after_one_that_was_left(mariadb: MariaDb) -> None:
@@ -256,9 +166,9 @@ def test_a_connection_that_breaks_in_a_stream_is_an_error_that_says_what_to_do(
     ],
 )
 def test_rows_are_read_from_a_fake_tidb_at_one_tso_after_the_other(
-    tidb: FakeTidb, code: int, text: str, kind: type[Exception]
+    fake_tidb: FakeTidb, code: int, text: str, kind: type[Exception]
 ) -> None:
-    tidb.failures = {"SET @@tidb_snapshot = '9'": (code, text)}
+    fake_tidb.failures = {"SET @@tidb_snapshot = '9'": (code, text)}
     with UpstreamDatabase("shop", Upstream("h", "u")).open_rows() as rows:
         assert rows.is_tidb
         rows.read_at(7)
@@ -267,7 +177,7 @@ def test_rows_are_read_from_a_fake_tidb_at_one_tso_after_the_other(
             rows.read_at(9)
     # The last kind fails a run, and no other.
     assert (kind is ConfigError) == (type(caught.value) not in (SnapshotTooOld, RowsUnreadable))
-    (statements,) = tidb.sessions
+    statements = fake_tidb.statements
     assert statements[-3:] == [
         *("SET @@tidb_snapshot = '7'", "SELECT %s ('a',)", "SET @@tidb_snapshot = '9'"),
     ]

@@ -24,6 +24,8 @@ from ticdc_assets.upstream.sql import decode, quote, quote_text, write_text
 
 _ROWS_PER_PAGE = 50_000
 _ROW_ID = "_tidb_rowid"
+# Places in a row of SHOW INDEX.
+_NON_UNIQUE, _INDEX, _COLUMN, _PART = 1, 2, 4, 7
 _DIALECT = Dialect(time_zone="UTC")
 _NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]+)?")
 # Charsets of which each character is the same again after a way through UTF-8.
@@ -130,15 +132,14 @@ class PageReader:
 
     def _find_index(self) -> str | None:
         """Find the index over the whole values of the key; one over their beginnings sorts none."""
-        found = self._reader.query(
-            "SELECT INDEX_NAME, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS"
-            f" WHERE {self._where} AND NON_UNIQUE = 0 ORDER BY INDEX_NAME, SEQ_IN_INDEX"
-        )
+        # The information_schema of TiDB does not tell beginnings from whole values.
+        found = self._reader.query(f"SHOW INDEX FROM {self._table}")
         key = [fold_name(name) for name in self._schema.own_key]
-        for index, rows in groupby(found, lambda row: row[0]):
+        for index, rows in groupby(found, lambda row: row[_INDEX]):
             columns = list(rows)
-            names = [fold_name(decode(column)) for _, column, _ in columns]
-            if names == key and all(part is None for _, _, part in columns):
+            names = [fold_name(decode(row[_COLUMN])) for row in columns]
+            is_whole = all(row[_PART] is None and row[_NON_UNIQUE] == b"0" for row in columns)
+            if names == key and is_whole:
                 return decode(index)
         return None
 

@@ -48,6 +48,10 @@ def _inspect(
     of_lake: dict[TableKey, str],
 ) -> Iterator[Finding]:
     place, server = database.upstream.address, "TiDB" if rows.is_tidb else "MySQL or MariaDB"
+    if rows.is_tidb:
+        # Before tables are listed: one that is younger cannot be read there.
+        ((moment,),) = rows.query(_MOMENT)
+        rows.read_at(compose(int(moment or 0)))
     listed = ", ".join(f"'{name}'" for name in SYSTEM_DATABASES)
     seen = [(decode(row[0]), decode(row[1])) for row in rows.query(_TABLES.format(listed))]
     tables = [name for name in seen if passes_filter(feed, *name)]
@@ -56,12 +60,9 @@ def _inspect(
         error = ConfigError(reason, setting=database.place("user"))
         yield blame("failure", "upstream", error, _GRANT, feed.id)
         return
-    if rows.is_tidb:
-        ((moment,),) = rows.query(_MOMENT)
-        rows.read_at(compose(int(moment or 0)))
-        if (hidden := explain_hidden_jobs(rows.query)) is not None:
-            error = ConfigError(hidden, setting=database.place("user"))
-            yield blame("warning", "upstream", error, changefeed=feed.id)
+    if rows.is_tidb and (hidden := explain_hidden_jobs(rows.query)) is not None:
+        error = ConfigError(hidden, setting=database.place("user"))
+        yield blame("warning", "upstream", error, changefeed=feed.id)
     unreadable = list(_find_unreadable(rows, tables[:_MOST_READ]))
     if unreadable:
         error = ConfigError(f"cannot read {_name(unreadable)}", setting=database.place("user"))

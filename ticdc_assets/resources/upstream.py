@@ -32,6 +32,7 @@ from ticdc_assets.upstream.snapshot import (
     UpstreamRows,
     UpstreamSnapshot,
 )
+from ticdc_assets.upstream.sql import decode
 
 # In seconds.  A query reads a bounded range of a table; without an index on it, the whole table.
 _CONNECT_TIMEOUT = 10
@@ -51,6 +52,7 @@ _OF_ROWS = (1049, 1054, 1064, 1146, 1264, 1267, 1292, 1300, 1356, 1366, 3854, 39
 # No lock on a table in time.
 _LOCKED = 1205
 _FUTURE = "read timestamp to a future time"
+_NO_SAFE_POINT = "can not get 'tikv_gc_safe_point'"
 _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 # Rows that a stream yields at a time: as many, or as many bytes.
 _ROWS_AT_A_TIME, _BYTES_AT_A_TIME = 10_000, 8 << 20
@@ -61,7 +63,27 @@ _SESSION = (
     "SET SESSION sql_mode = ''",
     "SET SESSION time_zone = '+00:00'",
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    # Connections wait for one another, and for Spark.
+    f"SET SESSION wait_timeout = {_LONG}",
 )
+
+
+@dataclass(frozen=True)
+class _Server:
+    """What a server is, by its version."""
+
+    version: str
+
+    @property
+    def is_tidb(self) -> bool:
+        return "tidb" in self.version
+
+    @property
+    def session(self) -> Sequence[str]:
+        """What each connection sets."""
+        limit = "max_statement_time" if "mariadb" in self.version else "max_execution_time"
+        # A query lasts until its rows are taken, and they are taken no faster than they may be.
+        return (*_SESSION, f"SET SESSION {limit} = 0")
 
 
 @dataclass(frozen=True)
@@ -81,15 +103,17 @@ class UpstreamDatabase:
         """
         with ExitStack() as connections:
             first = self._connect(connections)
-            is_tidb = self._is_tidb(first)
+            server = self._identify(first)
+            is_tidb = server.is_tidb
             opened = [first]
             if is_tidb and ts is None:
-                ts = _Reader(self, first).hold_newest()
+                ts = _Reader(self, first, server).hold_newest()
                 opened = [self._connect(connections)]
             # Snapshots of two transactions differ; those of one TSO are the same.
             count = self.max_connections if is_tidb else 1
             opened += (self._connect(connections) for _ in range(count - 1))
-            readers = [_Reader(self, connection, ts if is_tidb else None) for connection in opened]
+            tso = ts if is_tidb else None
+            readers = [_Reader(self, connection, server, tso) for connection in opened]
             for reader in readers:
                 reader.begin()
             yield UpstreamSnapshot(readers, Pace(self.rows_per_second), is_tidb=is_tidb, ts=ts)
@@ -99,10 +123,10 @@ class UpstreamDatabase:
         """Open a connection on which rows are read at one TSO after the other."""
         with ExitStack() as connections:
             connection = self._connect(connections)
-            rows = _Rows(self, connection, self._is_tidb(connection))
-            reader = _Reader(self, connection)
-            for statement in _SESSION:
-                reader.query(statement)
+            server = self._identify(connection)
+            rows = _Rows(self, connection, server.is_tidb)
+            for statement in server.session:
+                rows.query(statement)
             yield rows
 
     def _connect(self, connections: ExitStack) -> pymysql.Connection:
@@ -138,9 +162,9 @@ class UpstreamDatabase:
         connections.callback(_close, connection)
         return connection
 
-    def _is_tidb(self, connection: pymysql.Connection) -> bool:
-        ((version,),) = _Reader(self, connection).query("SELECT VERSION()")
-        return b"tidb" in (version or b"").lower()
+    def _identify(self, connection: pymysql.Connection) -> _Server:
+        ((version,),) = _Rows(self, connection, is_tidb=False).query("SELECT VERSION()")
+        return _Server(decode(version).lower())
 
     def place(self, setting: str = "") -> str:
         """Name a setting of the declaration."""
@@ -155,6 +179,9 @@ class UpstreamDatabase:
         if code in _TOO_OLD:
             fix = "TiDB no longer has the rows of this TSO: take a newer one, or raise"
             return SnapshotTooOld(f"{reason}; {fix} tidb_gc_life_time", setting=self.place())
+        if _NO_SAFE_POINT in text:
+            fix = "TiDB reads no past before its garbage collector has run: run it again later"
+            return UpstreamError(f"{reason}; {fix}", setting=self.place())
         if code in _DENIED:
             fix = "check user and password, and grant it SELECT on the tables"
             return UpstreamError(f"{reason}; {fix}", setting=self.place("user"))
@@ -175,10 +202,11 @@ class _Reader:
 
     database: UpstreamDatabase
     connection: pymysql.Connection
+    server: _Server
     tso: int | None = None
 
     def begin(self) -> None:
-        for statement in _SESSION:
+        for statement in self.server.session:
             self.query(statement)
         if self.tso is not None:
             self.query(f"SET @@tidb_snapshot = '{self.tso}'")

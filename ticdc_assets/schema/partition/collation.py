@@ -147,6 +147,14 @@ def _chinese_key(text: str) -> str:
     return text.rstrip(" ").upper()
 
 
+# Signs that GBK's collation takes for one another, and a tilde for a Y.
+_GBK_SIGNS = str.maketrans({"[": "\\", "]": "[", "~": "Y"})
+
+
+def _gbk_chinese_key(text: str) -> str:
+    return _chinese_key(text).translate(_GBK_SIGNS)
+
+
 # --- the Unicode algorithm ---------------------------------------------------
 
 # The order of characters in version 4.0.0 of the algorithm (unicode_ci) and in 9.0.0 (0900).
@@ -188,7 +196,7 @@ _SORT_KEYS: dict[str, Callable[[str], Any]] = {
     "unicode_ci": _make_padded(_make_unicode_key(_UCA_400)),
     "utf8mb4_0900_ai_ci": _make_unicode_key(_UCA_900),
     "gbk_bin": _make_charset_key("gbk"),
-    "gbk_chinese_ci": _chinese_key,
+    "gbk_chinese_ci": _gbk_chinese_key,
     "gb18030_bin": _make_charset_key("gb18030"),
     "gb18030_chinese_ci": _chinese_key,
 }
