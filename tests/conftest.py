@@ -69,11 +69,11 @@ def tidb(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Tidb"]:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Run one process more than there are cores: some tests wait for servers, or for a clock.
+    """Run two processes more than there are cores: tests wait for servers, and for a clock.
 
     All processes share one Java machine, and few are enough to keep it busy.
     """
-    return min((os.cpu_count() or 1) + 1, 4)
+    return min((os.cpu_count() or 1) + 2, 4)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling | None:

@@ -77,3 +77,10 @@ def test_an_added_column_is_found_like_the_others() -> None:
         assert after == TableSchema("d", "t", columns)
         assert [after.column(name) for name in ("ID", "gRÖSSE", "größe")] == [id, None, added]
     assert before.column("größe") is None
+
+
+def test_a_column_that_a_key_names_twice_counts_once() -> None:
+    columns = tuple(Column(name, ColumnType("int"), nullable=False) for name in ("a", "b"))
+    stated = (Index("PRIMARY", ("b", "B", "a", "b"), primary=True),)
+    assert TableSchema("d", "t", columns, stated).key == ("b", "a")
+    assert TableSchema("d", "t", columns, declared_key=("a", "a")).key == ("a",)

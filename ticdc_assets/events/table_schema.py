@@ -167,9 +167,13 @@ class TableSchema(Struct, frozen=True, dict=True):
     def key(self) -> tuple[str, ...]:
         """The handle key: the primary key, else the shortest unique key over NOT NULL columns.
 
-        Empty for a table without such a key.
+        Empty for a table without such a key.  A damaged message may name a column twice.
         """
-        return self.own_key if self.declared_key is None else self.declared_key
+        stated = self.own_key if self.declared_key is None else self.declared_key
+        found: dict[str, str] = {}
+        for name in stated:
+            found.setdefault(fold_name(name), name)
+        return tuple(found.values())
 
     @property
     def own_key(self) -> tuple[str, ...]:
