@@ -3,18 +3,22 @@ loaded, or verified to equal upstream's.
 """
 
 from pathlib import Path
+from typing import cast
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.dumpling.exporter import TSO, Exporter, ExportOptions
 from tests.lake.canal import FEED, ddl, placed, row, watermark
 from tests.lake.test_load import GONE
 from ticdc_assets.dumpling.dialect import Dialect
-from ticdc_assets.lake.advance import RecordSource, advance
+from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
+from ticdc_assets.lake.apply import quarantined_rows
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.verifications import Results, TableVerification, Verdict
 from ticdc_assets.lake.quarantine import list_faults
 from ticdc_assets.load.load import load_tables
+from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.resources.load_source import open_export
 from ticdc_assets.store.lake import Lake, LakeSession
@@ -125,3 +129,33 @@ def test_rows_count_until_their_table_is_verified(spark: SparkSession, tmp_path:
     # The row may be of either table.
     assert verify("first", 9) == {"equal 2", "equal 5"}
     assert verify("second", 9) == {"equal 2", "equal 5", "first 2", "first 5"}
+
+
+@pytest.mark.parametrize("spark_writes", [False, True])
+def test_a_replay_leaves_the_rows_of_other_tables_of_the_name(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spark_writes: bool,
+) -> None:
+    if spark_writes:
+        monkeypatch.setattr(quarantined_rows, "can_hold", lambda *_: False)
+    session = request.getfixturevalue("spark") if spark_writes else cast("SparkSession", None)
+    lake = LakeSession(session, Lake(str(tmp_path), FEED.id), FEED)
+    sent = [
+        *send_bad_rows("t"),
+        row("d", "t", TSO + 2, id="7"),
+        ddl("d", "t", TSO + 3, "ERASE", "DROP TABLE `d`.`t`"),
+        create("t", 4),
+        row("d", "t", TSO + 5, id="t 5"),
+        row("d", "t", TSO + 5, id="8"),
+        watermark(TSO + 9),
+    ]
+    advance(lake, RecordSource(lambda _: placed(sent)))
+    before = list_names(lake)
+    assert before == ({"t 2"}, {"t 5"})
+    last = read_last_snapshot(lake)
+    [live] = (id for _, id in last.state.names)
+    replay_tables(lake, last, ReplayRequest(frozenset({live}), 0), lambda *_: None)
+    assert list_names(lake) == before
+    assert build_ledger(LakeReader(lake.location), read_last_snapshot(lake)).adds_up

@@ -14,7 +14,11 @@ from ticdc_assets.lake.apply.below_fold import leave_out_below, quarantine_below
 from ticdc_assets.lake.apply.control_events import ControlEvents, read_control_events
 from ticdc_assets.lake.apply.definitions import fetch_definitions
 from ticdc_assets.lake.apply.late_rows import find_late_rows
-from ticdc_assets.lake.apply.quarantined_rows import Replayed, write_quarantined_rows
+from ticdc_assets.lake.apply.quarantined_rows import (
+    LifeOfName,
+    Replayed,
+    write_quarantined_rows,
+)
 from ticdc_assets.lake.apply.table_outcome import TableOutcome
 from ticdc_assets.lake.apply.window import PreparedWindow, has_files, prepare_window
 from ticdc_assets.lake.apply.window_work import WindowWork
@@ -236,8 +240,7 @@ class _Applier:
         applied = [outcome for outcome in outcomes.values() if outcome.pause_reason is None]
         replayed = None
         if replayed_after is not None:
-            names = {name for id in outcomes for name in window.plan.work[id].event_names}
-            replayed = Replayed(frozenset(names), replayed_after)
+            replayed = Replayed(_list_lives(window.plan, outcomes), replayed_after)
         write_quarantined_rows(self._lake, applied, replayed)
         plan = record_outcomes(
             window.start.state,
@@ -305,6 +308,16 @@ class _AppliedWork:
     @property
     def counts(self) -> list[TableCounts]:
         return [count for outcome in self.outcomes.values() for count in outcome.counts]
+
+
+def _list_lives(plan: Plan, ids: Collection[str]) -> frozenset[LifeOfName]:
+    """List under which names tables get rows, each with the time in which the table is there."""
+    lives = set()
+    for id in ids:
+        table = plan.state.incarnations[id]
+        for database, name in plan.work[id].event_names:
+            lives.add(LifeOfName(database, name, table.created_ts, table.dropped_ts))
+    return frozenset(lives)
 
 
 def _replace_counts(table: Incarnation, work: _AppliedWork, base: Snapshot) -> TableOutcome:

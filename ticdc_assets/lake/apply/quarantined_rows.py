@@ -46,22 +46,45 @@ def write_quarantined_rows(
         _write_many(lake, rows, replaced)
 
 
-class Replayed(NamedTuple):
-    """The rows that a replay of tables from a ts on replaces: those with these names."""
+class LifeOfName(NamedTuple):
+    """A name under which a table gets rows, and the time in which the table is there."""
 
-    tables: frozenset[tuple[str, str]]
+    database: str
+    table: str
+    created_ts: int
+    # None: to this day.
+    dropped_ts: int | None
+
+    def has(self, row: Mapping[str, Any]) -> bool:
+        ts = row["commit_ts"]
+        is_then = self.created_ts <= ts and (self.dropped_ts is None or ts <= self.dropped_ts)
+        return is_then and (row["database"], row["table"]) == (self.database, self.table)
+
+    @property
+    def sql(self) -> str:
+        named = (
+            f"database = {quote_literal(self.database)} AND `table` = {quote_literal(self.table)}"
+        )
+        dropped = "" if self.dropped_ts is None else f" AND commit_ts <= {self.dropped_ts}"
+        return f"({named} AND commit_ts >= {self.created_ts}{dropped})"
+
+
+class Replayed(NamedTuple):
+    """The rows that a replay of tables from a ts on replaces: those of their lives.
+
+    Another table that had a name before, or has it since, keeps its own.
+    """
+
+    lives: frozenset[LifeOfName]
     after_ts: int
 
     def has(self, row: Mapping[str, Any]) -> bool:
         is_later = row["stage"] == "apply" and (row["commit_ts"] or 0) > self.after_ts
-        return is_later and (row["database"], row["table"]) in self.tables
+        return is_later and any(life.has(row) for life in self.lives)
 
     @property
     def sql(self) -> str:
-        of_tables = " OR ".join(
-            f"database = {quote_literal(database)} AND `table` = {quote_literal(table)}"
-            for database, table in sorted(self.tables)
-        )
+        of_tables = " OR ".join(life.sql for life in sorted(self.lives, key=str))
         return f"stage = 'apply' AND commit_ts > {self.after_ts} AND ({of_tables})"
 
 
@@ -110,6 +133,6 @@ def _write_many(lake: LakeSession, rows: pa.Table, replaced: Replayed | None) ->
 def _find_replaced(reader: LakeReader, stored: DeltaTable, replayed: Replayed) -> Replayed | None:
     """Find the quarantined rows that a replay replaces, if there are any."""
     where = (pc.field("stage") == "apply") & (pc.field("commit_ts") > replayed.after_ts)
-    rows = reader.read(stored, ["database", "table"], where)
-    tables = replayed.tables & {(row["database"], row["table"]) for row in rows.to_pylist()}
-    return Replayed(tables, replayed.after_ts) if tables else None
+    rows = reader.read(stored, ["database", "table", "commit_ts"], where).to_pylist()
+    lives = frozenset(life for life in replayed.lives if any(map(life.has, rows)))
+    return Replayed(lives, replayed.after_ts) if lives else None
