@@ -33,12 +33,13 @@ ARROWS: dict[str, set[str]] = {
     "run": {"resources"},
     "checks": {"resources", "naming"},
     "naming": {"changefeed", "key_parts"},
-    "cli": {"resources", "demo", "reference", "extras", "version"},
+    "cli": {"resources", "erase", "demo", "reference", "extras", "version"},
     "extras": set(),
     "reading": {"resources"},
     "dagster_io": {"reading", "naming"},
     "resources": {"verify", "load", "catalogs"},
     "verify": {"views"},
+    "erase": {"views"},
     "views": {"lake", "key_parts"},
     "load": {"lake"},
     "catalogs": {"lake"},
@@ -71,7 +72,7 @@ WITH_DAGSTER = {
     *("dagster_io", "resources"),
 }
 WITH_SPARK = {
-    *("cli", "lake", "store", "load", "catalogs", "views", "verify", "run"),
+    *("cli", "lake", "store", "load", "catalogs", "views", "verify", "erase", "run"),
     *(WITH_DAGSTER - {"dagster_io"}),
 }
 # Checks use pandera, which imports pandas; `reading` returns frames of it.

@@ -17,11 +17,12 @@ from tests.lake.privately import find_in_files
 from tests.reference.golden_feeds import feed_of, messages
 from tests.truth import Name, Row
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.erase.erase import Erased, erase
+from ticdc_assets.erase.find import FoundRow, find_row
+from ticdc_assets.erase.search import Search, Searched
 from ticdc_assets.events import RowChange
 from ticdc_assets.events.row_image import load
 from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
-from ticdc_assets.lake.erase.erase import Erased, erase
-from ticdc_assets.lake.erase.search import Search, Searched
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
@@ -29,7 +30,6 @@ from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 from ticdc_assets.views.asof import as_of
-from ticdc_assets.views.erasure_target import FoundRow, find_row
 from ticdc_assets.views.ledger import build_ledger
 from ticdc_assets.views.names import LakeNames
 from ticdc_assets.views.row_history import RowHistories

@@ -23,9 +23,9 @@ from tests.lake.privately import find_in_files
 from tests.truth import Name, Row
 from ticdc_assets.changefeed.privacy import read_privacy
 from ticdc_assets.dumpling.dialect import Dialect
+from ticdc_assets.erase import erase as erasing
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.advance import replay_tables
-from ticdc_assets.lake.erase import erase as erasing
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.erasures import read_erasures
 from ticdc_assets.lake.maintain import maintain

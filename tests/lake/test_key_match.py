@@ -6,7 +6,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from ticdc_assets.lake.erase.key_match import KeyColumns, make_choice, make_image_choice
+from ticdc_assets.erase.key_match import KeyColumns, make_choice, make_image_choice
 
 MOMENT = datetime(2024, 5, 6, 7, 8, 9, 120000, tzinfo=UTC)
 

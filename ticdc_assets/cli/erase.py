@@ -9,16 +9,16 @@ from ticdc_assets.cli.output import print_records, say, warn
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.source import format_command, open_names
 from ticdc_assets.cli.why import parse_key
+from ticdc_assets.erase.erase import Erased, require_erasable
+from ticdc_assets.erase.erase import erase as erase_row
+from ticdc_assets.erase.find import FoundRow, find_row
+from ticdc_assets.erase.search import Search, Searched
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.erase.erase import Erased, require_erasable
-from ticdc_assets.lake.erase.erase import erase as erase_row
-from ticdc_assets.lake.erase.search import Search, Searched
 from ticdc_assets.lake.upgrade import upgrade
 from ticdc_assets.resources.catalogs import update_catalogs
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.lock import locked
 from ticdc_assets.store.reader import LakeReader
-from ticdc_assets.views.erasure_target import FoundRow, find_row
 from ticdc_assets.views.row_history import RowHistories
 
 _Key = Mapping[str, str]

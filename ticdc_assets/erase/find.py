@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from ticdc_assets.erase.key_match import KeyColumns
+from ticdc_assets.erase.target import Target
 from ticdc_assets.errors import CONTENT_ERRORS, ConfigError
 from ticdc_assets.events import RowChange, TableSchema
 from ticdc_assets.events.row_image import load
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.erase.key_match import KeyColumns
-from ticdc_assets.lake.erase.target import Target
 from ticdc_assets.lake.events.erased_events import read_values
 from ticdc_assets.lake.events.event_rows import SCHEMA, read_row_change
 from ticdc_assets.lake.history.columns import make_history_name

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.erase.target import Target
 from ticdc_assets.errors import CONTENT_ERRORS
 from ticdc_assets.events.row_image import load
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.erase.target import Target
 from ticdc_assets.lake.events.decode_workers import RECORD_COLUMNS, make_record_worker
 from ticdc_assets.lake.events.erased_events import KIND, TESTED, ErasedEvents, read_values
 from ticdc_assets.lake.log.erasures import Erasure, make_digest

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
+from ticdc_assets.erase.input_rows import InputRows
+from ticdc_assets.erase.key_match import KeyColumns, make_choice, make_image_choice
+from ticdc_assets.erase.target import Target
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.erase.input_rows import InputRows
-from ticdc_assets.lake.erase.key_match import KeyColumns, make_choice, make_image_choice
-from ticdc_assets.lake.erase.target import Target
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.history.marks import UpdateMark

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ticdc_assets.lake.erase.key_match import KeyColumns
+from ticdc_assets.erase.key_match import KeyColumns
 from ticdc_assets.lake.log.erasures import Place
 
 

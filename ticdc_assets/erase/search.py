@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
+from ticdc_assets.erase.key_match import make_choice, make_image_choice
+from ticdc_assets.erase.target import Target
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.erase.key_match import make_choice, make_image_choice
-from ticdc_assets.lake.erase.target import Target
 from ticdc_assets.lake.events.erased_events import KIND, TESTED, ErasedEvents
 from ticdc_assets.lake.log.erasures import Erasure
 from ticdc_assets.lake.raw.erased_records import choose_records, holds_records
