@@ -21,7 +21,7 @@ from ticdc_assets.rows.merged_steps import merge_steps
 from ticdc_assets.store.commits import write_ts
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
-from ticdc_assets.store.restores import restore
+from ticdc_assets.store.restores import restore, state_version
 from ticdc_assets.store.work_size import sized_for
 
 # What Delta writes into the commits of statements that take no options.
@@ -97,7 +97,10 @@ class SparkCommits:
         if done.way == "whole":
             table.write_whole(rows, schema, stated, done.layout)
         elif not done.files:
-            return
+            # Only its columns or features changed, if anything did.
+            state_version(
+                self._lake.location, f"current/{done.id}", self._versions[done.id], stated
+            )
         elif done.way == "append":
             table.append(rows, stated)
         else:
