@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
 from tests.lake.readers import DAFT, READERS, list_lines
+from tests.lake.true_versions import PREPARING, list_stated
 from ticdc_assets.cli import engines
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance
@@ -295,3 +296,28 @@ def test_a_table_goes_through_every_change(
         assert content(table) == before
     restore(table._lake.location, table._name, table.version, versions[-1])
     assert content(table) == content_with_spark(table) == now
+
+
+def test_a_large_table_states_its_ts_where_only_its_columns_change(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_features, "LARGE_TABLE", -1)
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
+    messages = list(WINDOWS[20])
+    # The last one changes nothing.
+    for ts, columns in {
+        20: None,
+        40: "ADD COLUMN `c` INT",
+        60: "RENAME COLUMN `v` TO `w`, DROP COLUMN `c`",
+        80: None,
+    }.items():
+        if columns is not None:
+            messages.append(ddl("d", "t", ts - 10, "ALTER", f"ALTER TABLE `t` {columns}"))
+        messages.append(watermark(ts))
+        source = RecordSource(lambda _, sent=tuple(messages): placed(sent))
+        assert advance(lake, source).applied.problems == []
+        ((incarnation, version),) = read_last_snapshot(lake).versions.items()
+        folder = Path(lake.current_path(incarnation))
+        *_, (stated, true_ts, _) = list_stated(folder, PREPARING)
+        assert (stated, true_ts) == (version, min(ts, 60))
+    assert content_with_spark(CurrentTable(lake, incarnation)) == [(1, "x")]

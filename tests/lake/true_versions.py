@@ -15,7 +15,7 @@ from ticdc_assets.views.asof import as_of
 # What takes a table of plain features to the next version without rows of it.
 PREPARING_PLAIN = ("ADD COLUMN", "ADD COLUMNS", "CLUSTER BY", "SET TBLPROPERTIES")
 # What takes a table to the next version without rows of it: it states nothing.
-_PREPARING = frozenset(
+PREPARING = frozenset(
     (
         *("SET TBLPROPERTIES", "CLUSTER BY", "ADD COLUMNS", "ADD COLUMN", "ADD FEATURE"),
         *("RENAME COLUMN", "DROP COLUMNS", "CHANGE COLUMN", "UPDATE", "UNSET TBLPROPERTIES"),
@@ -28,7 +28,7 @@ def compare_versions(golden: GoldenLake) -> int:
     """Compare the versions of all current tables with the model; return how many there were."""
     reader, count = LakeReader(golden.lake.location), 0
     for id in read_last_snapshot(golden.lake).versions:
-        for version, ts, _ in list_stated(Path(golden.lake.current_path(id)), _PREPARING):
+        for version, ts, _ in list_stated(Path(golden.lake.current_path(id)), PREPARING):
             table = as_of(golden.lake, ts).state.incarnations[id]
             if table.status == "dropped":
                 # TiDB has it no more; it stays as it was.

@@ -77,7 +77,7 @@ def test_a_load_is_written_again() -> None:
 
 def test_a_table_that_has_stopped_keeps_its_layout_until_it_goes_on() -> None:
     table = make_table("a", COUNT)
-    stopped = make_state(stop_table(table, "paused", "x", (5, 2)))
+    stopped = make_state(stop_table(table, "paused", "x", (5, 2), 5))
     assert not needs_layouts(stopped, BIGINTS, StreamRules())
     assert plan(stopped, BIGINTS).work == {}
     # One that cannot be laid out so is as it was, and does not try again by itself.

@@ -84,6 +84,8 @@ def test_a_table_that_cannot_continue_keeps_its_rows_and_can_be_replayed() -> No
         events[1].commit_ts,
         1,
     )
+    # The work failed: it has the rows of the snapshot, whatever was planned.
+    assert table.complete_ts == events[1].commit_ts
     assert [r["id"] for r in engine.tables[table.id]] == [1]
     strange = next(c for _, c in engine.log.ddls if "MODIFY" in c.sql)
     engine.resume(table.id, (strange.commit_ts, ddl_name(strange)))
@@ -107,7 +109,9 @@ def test_tables_discovered_after_all_were_paused_are_replayed_from_the_same_snap
     late = Teller("canal", start=600)
     late.knows("new", T)
     send(engine, 700, *late.tell([put("new", id=2, v="b")]))
-    assert {t.stopped_snapshot_id for t in engine.now.incarnations.values()} == {1}
+    paused = engine.now.incarnations.values()
+    assert {t.stopped_snapshot_id for t in paused} == {1}
+    assert {t.complete_ts for t in paused if t.created_ts < 400} == {499}
     fresh = Teller("canal", start=800).tell([create("fresh"), put("fresh", id=3, v="c")])
     send(engine, 900, *fresh)
     assert contents(engine) == {"fresh(id, v)": [("3", "c")]}

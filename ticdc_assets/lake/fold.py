@@ -149,7 +149,7 @@ class _Folding:
             if not table.is_replaced:
                 name = f"{table.schema.database}.{table.schema.table}"
                 status = table.status_before_drop or table.status
-                reason = f"{name} is {status} since {describe_ts(table.stopped_ts or 0)}"
+                reason = f"{name} is {status} since {describe_ts(table.complete_ts or 0)}"
                 yield _Need(reason, snapshot_id=table.stopped_snapshot_id or 0)
         for unknown in state.unknown_tables:
             reason = f"{unknown.database}.{unknown.table} has rows, and no schema is known"

@@ -37,7 +37,7 @@ from ticdc_assets.lake.kept_days import MIN_RETAIN_DAYS, RETAIN_DAYS, VERIFICATI
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.erasures import read_erasures
 from ticdc_assets.lake.log.loads import read_loads
-from ticdc_assets.lake.log.named_tables import name_tables
+from ticdc_assets.lake.log.named_tables import find_true_ts, name_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.log.verifications import Results
 from ticdc_assets.lake.new_versions import write_new_versions
@@ -180,11 +180,11 @@ class _Maintenance:
 
         def maintain_table(incarnation: str) -> tuple[str, int, _Maintained]:
             table = CurrentTable(self._lake, incarnation)
-            version, ts = versions[incarnation], write_ts(self._applied.ts)
+            known, version = self._applied.state.incarnations[incarnation], versions[incarnation]
+            ts = write_ts(find_true_ts(known, self._applied.ts))
             name = f"current/{incarnation}"
             restore(self._lake.location, name, table.version, version, ts)
             # Compaction clusters a large table.
-            known = self._applied.state.incarnations[incarnation]
             table.adapt_to_size(known.schema, known.layout)
             done = self._compact(name)
             return incarnation, table.version, done

@@ -61,7 +61,7 @@ class DdlApplier:
                     raise
                 for schema in schemas:
                     reason = f"{describe_content_error(error)}: {change.sql}"
-                    tables.pause(schema.database, schema.table, reason, ts)
+                    tables.pause(schema.database, schema.table, reason, (ts, Phase.ROWS))
             if unknown is not None and reveals_table:
                 self._wait_with(unknown, schemas)
             if isinstance(effect, effects.TableDropped | effects.TableTruncated):
@@ -139,7 +139,7 @@ class DdlApplier:
         if table is not None and table.status == "paused" and reason.startswith(OTHER_RULES):
             # Without its events decoded again, nothing else that a person decides helps it.
             self._tables.change(table.id, reason=reason)
-        self._tables.pause(effect.database, effect.table, reason, ts)
+        self._tables.pause(effect.database, effect.table, reason, (ts, Phase.ROWS))
 
     def _truncate(self, effect: effects.TableTruncated, ts: int) -> None:
         schema = effect.schema
@@ -153,7 +153,8 @@ class DdlApplier:
         # Of a stopped table, nobody knows which rows are to be kept.
         if known.is_stopped and (is_archived or not effect.ends_pause):
             status: StoppedStatus = "waiting" if known.status == "waiting" else "paused"
-            self._tables.stop(table.id, status, known.reason or "", known)
+            place = ts, Phase.AFTER_DDLS
+            self._tables.stop(table.id, status, known.reason or "", place, known)
         elif is_archived:
             self._hand_over(known, table, ts, keeps_deleted="truncate" in kept)
 
@@ -200,7 +201,7 @@ class DdlApplier:
         self._register_unknown(effect, ts)
         partitioned = tables.find_or_create(effect.schema, ts)
         other = tables.find_or_create(effect.other, ts)
-        if not self._can_exchange(partitioned, other):
+        if not self._can_exchange(partitioned, other, ts):
             return
         counts = tables.count_steps(partitioned.id), tables.count_steps(other.id)
         for table, partner, count, schema in (
@@ -223,7 +224,7 @@ class DdlApplier:
             tables.change(table.id, schema=schema)
         _exchange_partial(tables, *(tables.incarnations[t.id] for t in (partitioned, other)))
 
-    def _can_exchange(self, partitioned: Incarnation, other: Incarnation) -> bool:
+    def _can_exchange(self, partitioned: Incarnation, other: Incarnation, ts: int) -> bool:
         """Whether two tables can swap rows now; a waiting one makes the other one wait with it."""
         for table in (partitioned, other):
             if table.status == "paused":
@@ -231,7 +232,9 @@ class DdlApplier:
                 raise TableCannotContinue(reason)
         for table, partner in ((partitioned, other), (other, partitioned)):
             if table.status == "waiting":
-                self._tables.stop(partner.id, "waiting", table.reason or "", table)
+                if not partner.is_stopped:
+                    place = ts, Phase.ROWS
+                    self._tables.stop(partner.id, "waiting", table.reason or "", place, table)
                 return False
         if partitioned.rows_in_wrong_partitions:
             raise TableCannotContinue(ROWS_IN_WRONG_PARTITIONS)
@@ -253,7 +256,7 @@ class DdlApplier:
         for schema in schemas:
             table = self._tables.find(schema.database, schema.table)
             if table is not None and not table.is_stopped:
-                self._tables.stop(table.id, "waiting", reason, unknown)
+                self._tables.stop(table.id, "waiting", reason, since=unknown)
 
     def _report_approximations(
         self, table: Incarnation, steps: Sequence[effects.ColumnChange], ts: int

@@ -113,13 +113,13 @@ def record_outcomes(
     wrong partitions.
     """
     incarnations = dict(plan.state.incarnations)
-    problems = []
+    problems, snapshot = [], (start.ts, start.snapshot_id)
     for id, reason in pause_reasons.items():
         table = incarnations[id]
         before = start.incarnations.get(id)
         # A load, which no earlier snapshot has, knows of no layout.
         table = replace(table, layout=PLAIN if before is None else before.layout)
-        incarnations[id] = stop_table(table, "paused", reason, (start.ts, start.snapshot_id))
+        incarnations[id] = stop_table(table, "paused", reason, snapshot, start.ts)
         name = table.schema.database, table.schema.table
         problems.append(Problem("paused", reason, *name, plan.state.ts))
     for id in misplaced:
@@ -227,7 +227,7 @@ class _Planner:
         )
         tables.begin_loaded(table, place)
         if schema.columns != load.schema.columns:
-            tables.pause_incarnation(table.id, RULES_CHANGED, load.ts)
+            tables.pause_incarnation(table.id, RULES_CHANGED, (load.ts, Phase.LOADS))
         if replaced is not None:
             tables.record_version(replaced.id, load.ts, "load", ends=True)
         tables.record_version(load.incarnation, load.ts, "load")

@@ -201,6 +201,7 @@ def _without_history(table: Incarnation) -> Incarnation:
         table,
         layout=PLAIN,
         stopped_ts=None,
+        true_ts=None,
         stopped_snapshot_id=None,
         reason=None,
         rows_in_wrong_partitions=False,

@@ -45,7 +45,7 @@ class RowPlanner:
             self._begin_group(group)
         except CONTENT_ERRORS as error:
             reason = describe_content_error(error)
-            self._tables.pause(group.database, group.table, reason, group.first_ts)
+            self._tables.pause(group.database, group.table, reason, group.first)
 
     def _begin_group(self, group: RowGroup) -> None:
         tables = self._tables
@@ -66,7 +66,7 @@ class RowPlanner:
                 tables.add_unknown(group.database, group.table, group.schema_version)
                 return
             self.close_segment(table.id, point_before(group.first))
-            tables.stop(table.id, "waiting", error.reason)
+            tables.stop(table.id, "waiting", error.reason, group.first)
 
     def _confirm_schema(self, table: Incarnation, group: RowGroup) -> None:
         """Adopt what rows show of their columns and no DDL or bootstrap stated."""
@@ -107,7 +107,7 @@ class RowPlanner:
                 self._tables.discover(schema, place, "bootstrap")
         except CONTENT_ERRORS as error:
             reason = describe_content_error(error)
-            self._tables.pause(schema.database, schema.table, reason, place[0])
+            self._tables.pause(schema.database, schema.table, reason, place)
 
     def add_undecoded_files(self, files: UndecodedFiles, place: OrderKey) -> None:
         """Let the table wait for rows that exist and cannot be read yet."""
@@ -116,14 +116,14 @@ class RowPlanner:
             self._tables.add_unknown(files.database, files.table, files.version)
         elif not table.is_stopped:
             self.close_segment(table.id, place)
-            self._tables.stop(table.id, "waiting", files.reason)
+            self._tables.stop(table.id, "waiting", files.reason, place)
 
     def close_segment(self, id: str, end: OrderKey) -> None:
         """End a table's current segment at `end`; the next one begins there."""
         try:
             self._close_segment(id, end)
         except CONTENT_ERRORS as error:
-            self._tables.pause_incarnation(id, describe_content_error(error), end[0])
+            self._tables.pause_incarnation(id, describe_content_error(error), end)
 
     def _close_segment(self, id: str, end: OrderKey) -> None:
         tables = self._tables
@@ -131,9 +131,14 @@ class RowPlanner:
         start = tables.segment_starts.get(id, (tables.start.ts, Phase.ROWS - 1))
         if end <= start:
             return
-        tables.segment_starts[id] = end
-        if table.is_stopped:
-            return
+        if not table.is_stopped:
+            self._add_segment(table, start, end)
+        if not tables.incarnations[id].is_stopped:
+            tables.segment_starts[id] = end
+
+    def _add_segment(self, table: Incarnation, start: OrderKey, end: OrderKey) -> None:
+        """Let a table take the rows of a segment; stop it where it cannot."""
+        tables, id = self._tables, table.id
         schema = table.schema
         pending = self._groups[table_key(schema.database, schema.table)]
         groups = [group for group in pending if group.first <= end and group.last > start]
@@ -141,12 +146,12 @@ class RowPlanner:
             return
         reason = self._find_pause_reason(schema, groups)
         if reason is not None:
-            tables.pause_incarnation(id, reason, end[0])
+            tables.pause_incarnation(id, reason, end)
             return
         try:
             typed = tuple(self._schemas.type_group(schema, group) for group in groups)
         except MissingSchema as error:
-            tables.stop(id, "waiting", error.reason)
+            tables.stop(id, "waiting", error.reason, end)
             return
         for group in groups:
             self._report_unknown_members(schema, group)

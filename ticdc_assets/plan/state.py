@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from itertools import count
 from typing import Literal
 
@@ -42,6 +42,9 @@ class Incarnation(Struct, frozen=True, kw_only=True):
     # The snapshot from which a replay of a stopped table has to start, and its ts.
     stopped_ts: int | None = None
     stopped_snapshot_id: int | None = None
+    # The ts at which the rows of a stopped table are true: events after that snapshot may be
+    # applied, up to the one that stopped it.
+    true_ts: int | None = None
     created_ts: int
     dropped_ts: int | None = None
     # A table that was stopped when it was dropped is stopped again when TiDB brings it back.
@@ -68,6 +71,14 @@ class Incarnation(Struct, frozen=True, kw_only=True):
     def is_stopped(self) -> bool:
         """Whether the table is waiting or paused."""
         return self.status in ("waiting", "paused")
+
+    @property
+    def complete_ts(self) -> int | None:
+        """The ts at which a stopped table has exactly the rows of upstream.
+
+        Of one that stopped before `true_ts` was stated, that is the ts of its snapshot.
+        """
+        return self.stopped_ts if self.true_ts is None else self.true_ts
 
     @property
     def shown_status(self) -> ShownStatus:
@@ -98,6 +109,10 @@ class UnknownTable(Struct, frozen=True):
     schema_version: int | None
     stopped_ts: int
     stopped_snapshot_id: int
+
+    @property
+    def complete_ts(self) -> int:
+        return self.stopped_ts
 
 
 class Gap(Struct, frozen=True):
@@ -152,14 +167,27 @@ class State(Struct, frozen=True):
 
 
 def stop_table(
-    table: Incarnation, status: StoppedStatus, reason: str, snapshot: tuple[int, int]
+    table: Incarnation,
+    status: StoppedStatus,
+    reason: str,
+    snapshot: tuple[int, int],
+    true_ts: int | None,
 ) -> Incarnation:
-    """Stop a table; a replay has to start from `snapshot` (its ts and id)."""
+    """Stop a table, true at a ts; a replay has to start from `snapshot` (its ts and id)."""
     ts, snapshot_id = snapshot
-    table = replace(table, reason=reason, stopped_ts=ts, stopped_snapshot_id=snapshot_id)
+    stopped = {"stopped_ts": ts, "stopped_snapshot_id": snapshot_id, "true_ts": true_ts}
+    table = replace(table, reason=reason, **stopped)
     if table.status == "dropped":
         return replace(table, status_before_drop=status)
     return replace(table, status=status)
+
+
+def find_first_paused(tables: Mapping[str, Incarnation], reason: str) -> Incarnation | None:
+    """Return the table that was paused first for a reason."""
+    paused = (
+        table for table in tables.values() if table.reason == reason and table.stopped_snapshot_id
+    )
+    return min(paused, key=lambda table: table.stopped_snapshot_id or 0, default=None)
 
 
 def mark_partial(table: Incarnation, reason: str) -> Incarnation:

@@ -19,6 +19,7 @@ from ticdc_assets.plan.state import (
     StoppedStatus,
     UnknownTable,
     choose_incarnation_id,
+    find_first_paused,
     mark_partial,
     stop_table,
 )
@@ -154,7 +155,7 @@ class TableTracker:
             self.incarnations[id] = mark_partial(self.incarnations[id], CREATE_NOT_SENT)
         if is_older and self._pause_reason is not None:
             reason = self._pause_reason
-            self.stop(id, "paused", reason, self._first_paused(reason))
+            self.stop(id, "paused", reason, since=find_first_paused(self.incarnations, reason))
         return self.incarnations[id]
 
     def begin_loaded(self, table: Incarnation, start: OrderKey) -> None:
@@ -172,7 +173,7 @@ class TableTracker:
         unknown = self._unknown.pop(key, None)
         if unknown is not None and key not in self._names:
             waiting = self.create(schema, (0, Phase.ROWS), is_older=True)
-            self.stop(waiting.id, "waiting", "", unknown)
+            self.stop(waiting.id, "waiting", "", since=unknown)
         return self.find(schema.database, schema.table)
 
     def _begin(self, table: Incarnation, start: OrderKey) -> None:
@@ -279,18 +280,19 @@ class TableTracker:
         unknown = UnknownTable(database, table, version, start.ts, start.snapshot_id)
         self._unknown.setdefault(table_key(database, table), unknown)
 
-    def pause(self, database: str, table: str, reason: str, ts: int) -> None:
-        """Pause the table of this name; register it if it is unknown."""
+    def pause(self, database: str, table: str, reason: str, place: OrderKey) -> None:
+        """Pause the table of this name at a place; register it if it is unknown."""
         schema = TableSchema(database, table, (), origin="inferred")
-        self.pause_incarnation(self.find_or_create(schema, ts).id, reason, ts)
+        self.pause_incarnation(self.find_or_create(schema, place[0]).id, reason, place)
 
-    def pause_incarnation(self, id: str, reason: str, ts: int) -> None:
-        """Pause a table and report it."""
+    def pause_incarnation(self, id: str, reason: str, place: OrderKey) -> None:
+        """Pause a table, before a place, and report it."""
         table = self.incarnations[id]
         if table.status != "paused":
             name = table.schema.database, table.schema.table
-            self.problems.append(Problem("paused", reason, *name, ts))
-            self.stop(id, "paused", reason, table if table.is_stopped else None)
+            self.problems.append(Problem("paused", reason, *name, place[0]))
+            before, since = (None, table) if table.is_stopped else (place, None)
+            self.stop(id, "paused", reason, before, since)
 
     def pause_all(self, reason: str, ts: int) -> None:
         """Pause all tables, and those that turn out later to have existed."""
@@ -298,29 +300,27 @@ class TableTracker:
         self._pause_reason = self._pause_reason or reason
         for id in self._names.values():
             if not self.incarnations[id].is_stopped:
-                self.stop(id, "paused", reason)
+                self.stop(id, "paused", reason, (ts, Phase.ROWS))
 
     def stop(
         self,
         id: str,
         status: StoppedStatus,
         reason: str,
+        place: OrderKey | None = None,
         since: Incarnation | UnknownTable | None = None,
     ) -> None:
-        """Stop a table at the window's start, or where the table `since` stopped."""
-        snapshot = self.start.ts, self.start.snapshot_id
-        if since is not None:
-            ts, snapshot_id = since.stopped_ts, since.stopped_snapshot_id
-            if ts is not None and snapshot_id is not None:
-                snapshot = ts, snapshot_id
-        self.incarnations[id] = stop_table(self.incarnations[id], status, reason, snapshot)
-
-    def _first_paused(self, reason: str) -> Incarnation | None:
-        """Return the table that was paused first for a reason."""
-        paused = (
-            t for t in self.incarnations.values() if t.reason == reason and t.stopped_snapshot_id
-        )
-        return min(paused, key=lambda table: table.stopped_snapshot_id or 0, default=None)
+        """Stop a table before a place; by default, and for replays, where `since` stopped."""
+        table, start = self.incarnations[id], self.start
+        snapshot: tuple[int, int] = start.ts, start.snapshot_id
+        ts: int | None = start.ts
+        if since and since.stopped_ts is not None and since.stopped_snapshot_id is not None:
+            ts, snapshot = since.complete_ts, (since.stopped_ts, since.stopped_snapshot_id)
+        # Of a table whose older rows nobody saw, none may be there.
+        if place is not None and (table.partial_reason is None or self.may_have_rows(id)):
+            applied, _ = self.segment_starts.get(id, (start.ts, Phase.ROWS))
+            ts = min(applied, point_before(place)[0])
+        self.incarnations[id] = stop_table(table, status, reason, snapshot, ts)
 
     # Schema history
 

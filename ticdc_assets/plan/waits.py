@@ -39,7 +39,7 @@ def describe_waits(feed: Changefeed, state: State) -> list[str]:
 def _find_waiting_tables(state: State) -> list[tuple[str, int]]:
     """Return the tables that wait for a schema, each with the ts up to which it is complete."""
     tables = [
-        (f"{table.schema.database}.{table.schema.table}", table.stopped_ts or 0)
+        (f"{table.schema.database}.{table.schema.table}", table.complete_ts or 0)
         for table in state.incarnations.values()
         if table.status == "waiting"
     ]

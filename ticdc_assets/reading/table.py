@@ -68,7 +68,7 @@ class PinnedTable(Dated, ReadableRows):
     def resolved_ts(self) -> int:
         """The TSO up to which the table is complete: below the lake's if it stopped."""
         if self._table.is_stopped:
-            return self._table.stopped_ts or 0
+            return self._table.complete_ts or 0
         return self._view.ts
 
     @cached_property
@@ -151,8 +151,8 @@ class PinnedTable(Dated, ReadableRows):
         if not self._table.is_stopped:
             return
         reason = f"{self.name} is {self.status}: {self.reason}"
-        if self.status == "paused" and self._table.stopped_ts:
-            ts = describe_ts(self._table.stopped_ts)
+        if self.status == "paused" and self._table.complete_ts:
+            ts = describe_ts(self._table.complete_ts)
             reason += f"; it is complete up to {ts}: read it at this TSO"
         raise ConfigError(reason, setting="table")
 

@@ -1,4 +1,4 @@
-"""Take a table back to a Delta version of it, in one commit that this process writes.
+"""Take a table back to a Delta version of it, or state something, in a commit of this process.
 
 Spark takes seconds to do so, and delta-rs knows few features.  The features stay that the table has
 got since: a reader has to know them, and they are in nobody's way.
@@ -47,12 +47,9 @@ def restore(
     if opened == version:
         return opened
     reader = LakeReader(location)
-    path = location.path(table)
-    found = read_newest_state(reader, table)
-    if found is None:
-        raise ConfigError("there is no Delta log", file=path)
-    newest, now = found
+    newest, now = _read_newest(reader, table)
     if newest != opened:
+        path = location.path(table)
         raise ConcurrentCommit(IS_AT_WORK, file=path, setting="--lake")
     wanted = read_state(reader, table, version)
     actions = [describe_commit("RESTORE", metadata, {"version": str(version)})]
@@ -63,11 +60,37 @@ def restore(
     added = [file for id, file in kept.items() if id not in known]
     _require_files(reader, table, added)
     actions += map(add_file, added)
+    return _commit(reader, table, newest, actions)
+
+
+def state_version(location: Lake, table: str, version: int, metadata: str) -> int:
+    """Let a commit that changes nothing have metadata for the versions after one, if there are any.
+
+    Return the newest version then.
+    """
+    reader = LakeReader(location)
+    newest, _ = _read_newest(reader, table)
+    if newest == version:
+        return newest
+    stated = describe_commit("WRITE", metadata, {"mode": "Append"})
+    return _commit(reader, table, newest, [stated])
+
+
+def _read_newest(reader: LakeReader, table: str) -> tuple[int, TableState]:
+    found = read_newest_state(reader, table)
+    if found is None:
+        raise ConfigError("there is no Delta log", file=reader.location.path(table))
+    return found
+
+
+def _commit(reader: LakeReader, table: str, newest: int, actions: Iterable[bytes]) -> int:
+    """Commit actions after the newest version; return theirs."""
+    path = reader.location.path(table)
     content = b"\n".join(actions) + b"\n"
     # Of another run that has taken the lock meanwhile, no commit may be replaced.
-    check_lock(location)
+    check_lock(reader.location)
     with reader.explained(path):
-        write_once(location, f"{path}/_delta_log", f"{newest + 1:020}.json", content)
+        write_once(reader.location, f"{path}/_delta_log", f"{newest + 1:020}.json", content)
     return newest + 1
 
 

@@ -347,4 +347,4 @@ def _has_limit(column: ComparedColumn) -> bool:
 
 def _choose_ts(table: Incarnation, snapshot: Snapshot) -> int:
     """Return the ts up to which a table is right."""
-    return (table.stopped_ts or 0) if table.is_stopped else snapshot.ts
+    return (table.complete_ts or 0) if table.is_stopped else snapshot.ts

@@ -97,8 +97,8 @@ _UNKNOWN = "rows have arrived, but no schema yet"
 
 
 def _complete_ts(table: Incarnation, state: State) -> int:
-    if table.is_stopped and table.stopped_ts is not None:
-        return table.stopped_ts
+    if table.is_stopped and table.complete_ts is not None:
+        return table.complete_ts
     return state.ts if table.dropped_ts is None else table.dropped_ts
 
 

@@ -219,7 +219,7 @@ class RowHistories:
         if reason is not None:
             return f"quarantined: {reason}"
         table = self.applied.state.incarnations.get(span.incarnation)
-        stopped = table.stopped_ts if table is not None and table.is_stopped else None
+        stopped = table.complete_ts if table is not None and table.is_stopped else None
         through = self.applied.ts if stopped is None else stopped
         return "waiting" if change.commit_ts > through else ""
 

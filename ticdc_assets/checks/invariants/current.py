@@ -78,7 +78,7 @@ def _describe_status(context: CheckContext, table: Incarnation) -> tuple[object,
         blocking = find_blocking_ddl(LakeReader(lake.location), context.after.state, table)
         if blocking is not None and blocking[1][0] in (table.reason or ""):
             ddl, skip = blocking[1][0], join_for_shell(command, ["--skip-ddl"], name)
-    stopped_ts = table.stopped_ts if table.is_stopped else None
+    stopped_ts = table.complete_ts if table.is_stopped else None
     return table.shown_status, stopped_ts, table.shown_reason, ddl, resume, skip
 
 

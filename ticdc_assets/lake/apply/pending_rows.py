@@ -206,9 +206,10 @@ class PendingRows:
     def read_passes(self, name: str, pending: pa.Table) -> pa.Array:
         """Return the passes of the senders of pending rows of one table.
 
-        Only rows applied already may show that a sender went back, so their batches count too.
+        Only rows applied already may show that a sender went back, so their batches count too:
+        from the first with pending rows of the table, whichever part of these somebody has.
         """
-        first_batch = pc.min(pending["batch"]).as_py()
+        first_batch = pc.min(self.read([name], ["batch"])["batch"]).as_py()
         where = (
             (pc.field("kind") == "row")
             & (pc.field("name") == name)

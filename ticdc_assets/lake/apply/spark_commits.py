@@ -4,7 +4,8 @@ The last commit of a table in a window states the ts at which its rows are true.
 prepare the table for it, and state nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -13,14 +14,14 @@ from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.table_commits import commit_table, takes_spark
 from ticdc_assets.lake.apply.table_errors import TABLE_ERRORS, find_pause_reason
 from ticdc_assets.lake.apply.table_tasks import TableDone
+from ticdc_assets.lake.apply.window import PreparedWindow
 from ticdc_assets.lake.apply.written_rows import open_written
-from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.plan.steps import Alter, TableWork
+from ticdc_assets.plan.steps import Alter
 from ticdc_assets.rows.merged_steps import merge_steps
 from ticdc_assets.store.commits import write_ts
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
-from ticdc_assets.store.restores import restore
+from ticdc_assets.store.restores import restore, state_version
 from ticdc_assets.store.work_size import sized_for
 
 # What Delta writes into the commits of statements that take no options.
@@ -28,20 +29,11 @@ _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 class SparkCommits:
-    """The commits of a window that Spark writes, for tables that are true at a ts then."""
+    """The commits of a window that Spark writes."""
 
-    def __init__(
-        self,
-        lake: LakeSession,
-        work: Mapping[str, TableWork],
-        start: Snapshot,
-        ts: int,
-    ) -> None:
-        """`start` has the Delta versions from which the tables start."""
-        self._lake = lake
-        self._work = work
-        self._start, self._versions = start, start.versions
-        self._ts = ts
+    def __init__(self, window: PreparedWindow) -> None:
+        self._lake, self._window = window.lake, window
+        self._work, self._versions = window.plan.work, window.start.versions
 
     def write(self, tables: Iterable[TableDone]) -> Iterator[tuple[TableDone, int | str]]:
         """Commit tables; yield the new version of each, or why it pauses."""
@@ -58,11 +50,15 @@ class SparkCommits:
         # A table mostly waits for its Delta log and for storage.
         with sized_for(self._lake, small=False), ThreadPoolExecutor() as pool:
             list(pool.map(lambda done: attempt(done, self._prepare), tables))
-            with stating(self._lake, self._ts):
-                list(pool.map(lambda done: attempt(done, self._write), tables))
+            by_ts = defaultdict(list)
+            for done in tables:
+                by_ts[self._window.find_ts(done.id)].append(done)
+            for ts, chosen in by_ts.items():
+                with stating(self._lake, ts):
+                    list(pool.map(lambda done: attempt(done, self._write), chosen))
         for id in failed.keys() & self._versions.keys():
-            newest, ts = CurrentTable(self._lake, id).version, write_ts(self._start.ts)
-            restore(self._lake.location, f"current/{id}", newest, self._versions[id], ts)
+            newest, ts = CurrentTable(self._lake, id).version, self._window.find_start_ts(id)
+            restore(self._lake.location, f"current/{id}", newest, self._versions[id], write_ts(ts))
         for done in tables:
             remove_written(self._lake, done)
             yield done, failed.get(done.id) or CurrentTable(self._lake, done.id).version
@@ -95,15 +91,18 @@ class SparkCommits:
 
     def _write(self, done: TableDone) -> None:
         table, schema = CurrentTable(self._lake, done.id), self._work[done.id].after
-        exists = done.id in self._versions
+        exists, stated = done.id in self._versions, write_ts(self._window.find_ts(done.id))
         with_map = done.has_map or (exists and table.has_map)
         rows = open_written(self._lake, done, schema, with_map=with_map)
         if done.way == "whole":
-            table.write_whole(rows, schema, write_ts(self._ts), done.layout)
+            table.write_whole(rows, schema, stated, done.layout)
         elif not done.files:
-            return
+            # Only its columns or features changed, if anything did.
+            state_version(
+                self._lake.location, f"current/{done.id}", self._versions[done.id], stated
+            )
         elif done.way == "append":
-            table.append(rows, write_ts(self._ts))
+            table.append(rows, stated)
         else:
             table.merge(rows, schema, done.layout)
 

@@ -15,6 +15,7 @@ from ticdc_assets.lake.apply.pending_rows import (
 )
 from ticdc_assets.lake.apply.row_groups import GroupOptions, list_groups, summarize
 from ticdc_assets.lake.log.folds import read_fold
+from ticdc_assets.lake.log.named_tables import find_true_ts
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.plan.ddl_cuts import find_cuts
 from ticdc_assets.plan.plan import Plan, WindowEvents, make_plan
@@ -54,6 +55,19 @@ class PreparedWindow:
         if lake.feed.may_lack_deletes or self.start.state.skipped_ddls:
             return True
         return count_newest_rows(LakeReader(lake.location), "quarantine") > 0
+
+    def find_ts(self, id: str) -> int:
+        """Return the ts at which a table has exactly the rows of upstream after the window."""
+        state = self.plan.state
+        return find_true_ts(state.incarnations[id], state.ts)
+
+    def find_start_ts(self, id: str) -> int:
+        """Return the same of its start."""
+        table = self.start.state.incarnations.get(id)
+        if table is None:
+            # A load of this window began it.
+            return self.plan.state.incarnations[id].created_ts
+        return find_true_ts(table, self.start.ts)
 
 
 # Parameters: the lake and what it knows, and how far the window goes.

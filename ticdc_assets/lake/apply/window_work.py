@@ -178,9 +178,7 @@ class WindowWork:
             if not has_files(self.lake, start, id):
                 reason = f"{FilesGone(id, version)}: load the table again"
                 return {each: TableOutcome(pause_reason=reason) for each in task.work}
-            # A load of this window began the others.
-            is_known = id in start.state.incarnations
-            ts = start.ts if is_known else self.window.plan.state.incarnations[id].created_ts
+            ts = self.window.find_start_ts(id)
             restore(reader.location, f"current/{id}", newest.version(), version, write_ts(ts))
             with reader.explained(newest.table_uri):
                 newest.update_incremental()
@@ -218,7 +216,7 @@ class WindowWork:
         if done.is_undone:
             return None
         if self._changes(done):
-            schema, ts = self._work(done.id).after, self.window.plan.state.ts
+            schema, ts = self._work(done.id).after, self.window.find_ts(done.id)
             if takes_spark(done, existing, schema):
                 return None
             version = commit_table(self.lake.location, done, existing, schema, ts)
@@ -228,7 +226,7 @@ class WindowWork:
         self, left: Sequence[TableDone], outcomes: dict[str, TableOutcome]
     ) -> None:
         window = self.window
-        commits = SparkCommits(self.lake, window.plan.work, window.start, window.plan.state.ts)
+        commits = SparkCommits(window)
         for done, committed in commits.write(left):
             if isinstance(committed, str):
                 before = window.start.versions.get(done.id)

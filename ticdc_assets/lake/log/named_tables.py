@@ -42,7 +42,8 @@ def describe_named(changefeed: str, named: NamedTable) -> dict[str, str]:
 
 def find_true_ts(table: Incarnation, ts: int) -> int:
     """Return the ts at which the rows of a table are true in a snapshot of a ts."""
-    return table.stopped_ts if table.is_stopped and table.stopped_ts is not None else ts
+    has_stopped = table.is_stopped or table.status_before_drop is not None
+    return table.complete_ts if has_stopped and table.complete_ts is not None else ts
 
 
 def describe_address(schema: TableSchema, changefeed: str) -> str:

@@ -196,7 +196,7 @@ def write_tables(
             all_versions.get(table.id),
             table.shown_status,
             table.shown_reason,
-            table.stopped_ts,
+            table.complete_ts,
             table.created_ts,
             table.dropped_ts,
             table.schema.version,
