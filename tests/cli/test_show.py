@@ -245,7 +245,7 @@ def test_json_has_what_the_text_has(shop: Shop, run: Run) -> None:
     assert (source["record"], source["balances"], source["faults"]) == ("source", True, [])
     _, out, _ = run("ledger", *shop.options)
     lines = {line.split()[0]: line.split()[1:] for line in out.decode().splitlines()[2:-1]}
-    names = ("input", "applied", "superseded", "quarantined", "waiting", "repeated")
+    names = ("input", "applied", "superseded", "quarantined", "waiting", "repeated", "erased")
     assert {t["table"]: [f"{t[name]:,}" for name in names] for t in of_tables} == lines
 
     versions = read("schema", "shop.customers")
