@@ -211,7 +211,14 @@ def test_temporary_damage_loses_nothing(spark: SparkSession, tmp_path: Path) -> 
     assert there.wrong(passed) == {"gap": "waiting", "late": (0, 2), "unread": "paused"}
     (problem,) = run.applied.problems
     line = there.tables()["unread"]
-    assert (line.status, line.reason, line.ts) == ("paused", problem.reason, begun)
+    # Up to this statement, the table has all of its rows.
+    assert problem.commit_ts is not None
+    assert begun <= problem.commit_ts - 1 <= passed
+    assert (line.status, line.reason, line.ts) == (
+        "paused",
+        problem.reason,
+        problem.commit_ts - 1,
+    )
     assert (problem.table, "ADD COLUMNIST `more`" in problem.reason) == ("unread", True)
 
     # Everything is repaired, and new rows arrive.

@@ -2,9 +2,8 @@
 
 import shutil
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
-from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,81 +11,31 @@ import pyarrow.compute as pc
 import pytest
 
 from tests.lake.canal import FEED, ddl, placed, row, watermark
+from tests.lake.folded_lake import FoldedLake
 from tests.lake.test_definitions import without_extension
-from tests.lake.test_retention import Upstream, start_no_spark
 from tests.lake.versions_at import read_histories
+from tests.usual import usual
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import BelowFold, ConfigError
 from ticdc_assets.lake import fold as folding
 from ticdc_assets.lake import maintain as maintenance
-from ticdc_assets.lake.advance import AdvanceResult, RecordSource, advance, replay_tables
+from ticdc_assets.lake.advance import AdvanceResult, RecordSource, advance
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.events import folded_events
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.log import applied
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.folds import Fold, read_folds
-from ticdc_assets.lake.maintain import MaintainResult, maintain
+from ticdc_assets.lake.log.folds import read_folds
 from ticdc_assets.lake.quarantine import list_faults
-from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.store import old_files
-from ticdc_assets.store.lake import Lake, LakeSession
-from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.views.asof import as_of
-from ticdc_assets.views.ledger import build_ledger
 
 
 class Killed(BaseException):
     """What ends a run as a kill does: nothing catches it."""
-
-
-class FoldedLake:
-    """A lake without Spark, of a table that changes all the time."""
-
-    def __init__(self, root: Path, upstream: Upstream | None = None, **settings: Any) -> None:
-        feed = replace(FEED, **settings)
-        self.lake = LakeSession(cache(start_no_spark), Lake(str(root), feed.id), feed)
-        self.reader = LakeReader(self.lake.location)
-        self.upstream = upstream or Upstream()
-
-    def go_on(self, windows: int = 1) -> None:
-        for _ in range(windows):
-            self.upstream.go_on()
-            assert self.run().applied.problems == []
-
-    def run(self) -> AdvanceResult:
-        return advance(self.lake, RecordSource(lambda _: placed(self.upstream.messages)))
-
-    def maintain(self, days: float | None = 0, retain: float = 0) -> MaintainResult:
-        last = read_last_snapshot(self.lake)
-        return maintain(self.lake, last, retain_days=retain, keep_events_days=days)
-
-    @property
-    def fold(self) -> Fold:
-        return read_folds(self.reader).newest
-
-    def read_events(self, *columns: str) -> list[dict[str, Any]]:
-        rows = self.reader.read(self.reader.open("events"), columns)
-        return list(rows.to_pylist())
-
-    def count_events(self) -> Counter[str]:
-        return Counter(event["kind"] for event in self.read_events("kind"))
-
-    def check(self, shift: int = 0) -> None:
-        """Compare every TSO that is there with upstream's rows then, and recount everything."""
-        for ts in (ts for ts in self.upstream.truth if ts << shift >= self.fold.ts):
-            seen = as_of(self.lake, ts << shift)
-            lines = list(seen.lines(seen.find("d.t")[0]))
-            assert lines == self.upstream.format(ts), ts
-        ledger = build_ledger(self.reader, read_last_snapshot(self.lake))
-        assert ledger.adds_up, ledger
-
-    def rebuild(self) -> None:
-        last = read_last_snapshot(self.lake)
-        request = ReplayRequest(frozenset(last.versions), 0)
-        assert replay_tables(self.lake, last, request, lambda *_: None).replayed == 1
 
 
 @pytest.fixture
@@ -192,8 +141,14 @@ STEPS: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("is_done", [False, True])
+# Every run takes each step once.
+KILLS = usual(
+    product(STEPS, (False, True)),
+    lambda step, is_done: is_done == (list(STEPS).index(step) % 2 == 1),
+)
+
+
+@pytest.mark.parametrize(("step", "is_done"), KILLS)
 def test_a_fold_that_was_killed_goes_on(
     folded: FoldedLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, is_done: bool
 ) -> None:

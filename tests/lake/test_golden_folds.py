@@ -17,6 +17,7 @@ from tests.lake.golden_runs import (
     unexpected_problems,
 )
 from tests.lake.test_retention import start_no_spark
+from tests.usual import usual
 from ticdc_assets.lake.advance import replay_tables
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.log.applied import read_last_snapshot
@@ -28,8 +29,8 @@ from ticdc_assets.views.asof import as_of
 from ticdc_assets.views.ledger import build_ledger
 
 # Rows that state their commit ts in a topic, in files; milliseconds; the version of their table.
-USUAL = ["lifecycle/simple-json-replayed", "lifecycle/storage-csv-full"]
-USUAL += ["lifecycle/canal-json", "lifecycle/storage-csv-default"]
+QUICK = ("lifecycle/canal-json", "lifecycle/storage-csv-default")
+SOME = (*QUICK, "lifecycle/simple-json-replayed", "lifecycle/storage-csv-full")
 
 
 def fold(golden: GoldenLake) -> Fold:
@@ -61,7 +62,7 @@ def count_covered(golden: GoldenLake, fold: Fold) -> int:
     return reader.read(reader.open("events"), ["batch"], fold.covers(pc.field)).num_rows
 
 
-@pytest.mark.parametrize("dataset", USUAL)
+@pytest.mark.parametrize("dataset", usual(SOME, QUICK.__contains__, pytest.mark.all_golden))
 def test_a_folded_lake_is_what_tidb_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dataset: str
 ) -> None:
