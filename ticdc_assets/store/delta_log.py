@@ -7,11 +7,13 @@ version, how many rows each has, and which of them are deleted, whatever the fea
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
@@ -232,7 +234,9 @@ def _read_actions(folder: fs.FileSystem, names: Sequence[str], version: int) -> 
             parquet = open_parquet(file)
             columns = list_columns(parquet.schema_arrow, _IN_CHECKPOINT)
             for batch in parquet.iter_batches(columns=columns, use_threads=False):
-                rows = batch.to_pylist(maps_as_pydicts="strict")
+                # Most rows of a log that is written often are files that were removed.
+                is_needed = reduce(pc.or_, (pc.is_valid(column) for column in batch.columns))
+                rows = batch.filter(is_needed).to_pylist(maps_as_pydicts="strict")
                 yield from msgspec.convert(rows, list[_Action])
     commits = {int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))}
     missing = set(range(since + 1, version + 1)) - commits
