@@ -97,7 +97,8 @@ def maintain(
     publish(lake, applied)
     publish_iceberg(lake, applied)
     remove_old_iceberg(lake.location)
-    if read_erasures(LakeReader(lake.location)) and holds_records(LakeReader(lake.location)):
+    reader = LakeReader(lake.location)
+    if read_erasures(reader) and holds_records(reader):
         # A run that was killed may have left what it took in again.
         erase_repeated_records(lake.location)
     if keep_events_days is None:
