@@ -1,14 +1,13 @@
 """A MariaDB that says it is TiDB: its tables are filled as they were at the ts that is read."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from tests.lake.upstream_spy import SpiedRows, UpstreamSpy
 from tests.mariadb_server import MariaDb
 from ticdc_assets.events import Column, TableSchema
-from ticdc_assets.resources.upstream import UpstreamDatabase
 from ticdc_assets.upstream.snapshot import TableUnreadable, UpstreamRows
 from ticdc_assets.upstream.sql import quote, quote_text
 
@@ -23,41 +22,32 @@ _JSON = re.compile(
 
 
 @dataclass
-class FakeTidb:
+class FakeTidb(UpstreamSpy):
     """An upstream; `fill` prepares the tables of a ts, or raises what the server would."""
 
-    server: MariaDb
     fill: Callable[[int], None] = lambda ts: None
     is_tidb: bool = True
     # It has no jobs of DDL.
     may_read_jobs: bool = True
-    # What it was given to do, and how many connections there were.
-    read: list[int] = field(default_factory=list)
-    sent: list[str] = field(default_factory=list)
-    connections: int = 0
 
-    @contextmanager
-    def open(self) -> Iterator[UpstreamRows]:
-        self.connections += 1
-        with UpstreamDatabase("f", self.server.upstream).open_rows() as rows:
-            yield _Rows(self, rows)
+    def wrap(self, rows: UpstreamRows) -> UpstreamRows:
+        return _Rows(self, rows, self)
 
 
 @dataclass
-class _Rows:
+class _Rows(SpiedRows):
     fake: FakeTidb
-    rows: UpstreamRows
 
     @property
     def is_tidb(self) -> bool:
         return self.fake.is_tidb
 
     def read_at(self, ts: int) -> None:
-        self.fake.read.append(ts)
+        self.spy.read.append(ts)
         self.fake.fill(ts)
 
     def query(self, sql: str, values: Sequence[str] | None = None) -> Any:
-        self.fake.sent.append(sql)
+        self.spy.sent.append(sql)
         if "tidb_ddl_job" in sql:
             if not self.fake.may_read_jobs:
                 raise TableUnreadable("SELECT command denied to user")

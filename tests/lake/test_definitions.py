@@ -68,7 +68,7 @@ def fake(mariadb: MariaDb) -> FakeTidb:
     def fill(ts: int) -> None:
         mariadb.run("CREATE DATABASE IF NOT EXISTS d", DEFINED)
 
-    return FakeTidb(mariadb, fill)
+    return FakeTidb(mariadb, fill=fill)
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def make_fake(dataset: str, server: MariaDb) -> FakeTidb:
         for schema, rows in tables[ts]:
             fill_table(server, schema, rows)
 
-    return FakeTidb(server, fill)
+    return FakeTidb(server, fill=fill)
 
 
 def complete(fake: FakeTidb, feed: Changefeed, events: Iterable[Event]) -> list[Event]:

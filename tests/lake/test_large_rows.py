@@ -62,7 +62,7 @@ def fake(mariadb: MariaDb) -> FakeTidb:
             *[("INSERT INTO d.a VALUES (%s, %s)", pair) for pair in HELD[ts]],
         )
 
-    return FakeTidb(mariadb, fill)
+    return FakeTidb(mariadb, fill=fill)
 
 
 def source(messages: list[Message], open_upstream: OpenUpstream | None) -> RecordSource:

@@ -22,11 +22,14 @@ class UpstreamSpy:
     def open(self) -> Iterator[UpstreamRows]:
         self.connections += 1
         with UpstreamDatabase("f", self.server.upstream).open_rows() as rows:
-            yield _Rows(self, rows)
+            yield self.wrap(rows)
+
+    def wrap(self, rows: UpstreamRows) -> UpstreamRows:
+        return SpiedRows(self, rows)
 
 
 @dataclass
-class _Rows:
+class SpiedRows:
     spy: UpstreamSpy
     rows: UpstreamRows
 
