@@ -3,6 +3,7 @@
 import base64
 import re
 import socket
+import socketserver
 import threading
 import time
 from collections.abc import Iterator
@@ -139,13 +140,27 @@ def silent_server() -> Iterator[str]:
         yield f"{HOST}:{server.getsockname()[1]}"
 
 
+@contextmanager
+def closing_server() -> Iterator[str]:
+    """A server that closes each connection once it has what its client sends first."""
+
+    class Closing(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+
+    with socketserver.ThreadingTCPServer((HOST, 0), Closing) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"{HOST}:{server.server_address[1]}"
+        server.shutdown()
+
+
 @pytest.mark.slow
 def test_what_fails_is_said_in_one_message_within_15_seconds(broker: Broker) -> None:
     broker.create("granted")
     broker.create("secret")
     other = broker.folder / "other-ca.pem"
     wrong = "not-the-password-9"
-    with silent_server() as silent:
+    with silent_server() as silent, closing_server() as closing:
         cases = {
             f"{broker.sasl}/granted?{sasl(broker, sasl_password=wrong)}": "deny its user",
             f"{broker.sasl}/granted?{sasl(broker, sasl_mechanism='PLAIN', sasl_password=wrong)}": (
@@ -155,12 +170,13 @@ def test_what_fails_is_said_in_one_message_within_15_seconds(broker: Broker) -> 
             f"{broker.tls}/granted?enable-tls=true": "is not signed by an authority",
             f"{HOST}:{free_port()}/granted?": "no broker answers at .* Connect to .* failed",
             f"{silent}/granted?": "no broker answers",
+            f"{closing}/granted?enable-tls=true": "enable-tls: .* PLAINTEXT listener",
             "nowhere.invalid:9092/granted?": "Failed to resolve",
             f"{broker.plain}/absent?": "topic absent: there is no such topic",
             f"{broker.sasl}/secret?{sasl(broker)}": "topic secret: .* grant READ and DESCRIBE",
             f"{broker.sasl}/granted?{sasl(broker, sasl_user='stranger')}": "grant READ",
             f"{broker.tls}/granted?": "does it expect TLS",
-            f"{broker.plain}/granted?enable-tls=true": "PLAINTEXT broker listener",
+            f"{broker.plain}/granted?enable-tls=true": "enable-tls: .* PLAINTEXT listener",
             f"{broker.sasl}/granted?{sasl(broker, ca='/nowhere/ca.pem')}": "ca cannot be read",
             f"{broker.sasl}/granted?{sasl(broker, sasl_mechanism='GSSAPI')}": "GSSAPI is not in",
         }

@@ -36,6 +36,10 @@ _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 # What librdkafka puts around the reason of an error.
 _ADDRESS = re.compile(r"^\S+://\S+: |^\S+/(?:bootstrap|\d+): ")
 _STATE = re.compile(r" \(after \d+ms in state \w+.*\)$")
+# To a client with TLS, a listener without it does one of two things by chance: it answers what is
+# no TLS, which is an error of TLS, or it closes the connection first, an error of transport.
+_CLOSED = "SSL connection closed by peer"
+_IS_PLAIN = ": leave it out if this is a PLAINTEXT listener"
 _NO_TOKEN = "Failed to acquire SASL OAUTHBEARER token: "
 _MAX_ANSWER = 200
 _PROPERTY = re.compile(r'property:? "([a-z0-9._]+)"')
@@ -73,11 +77,9 @@ def make_settings(feed: Changefeed) -> Settings:
         if path and _NAMES[name] not in own and not os.access(path, os.R_OK):
             raise ConfigError(f"the file of {name} cannot be read: {path}", setting="sink-uri")
     mechanism = _read_mechanism(options)
-    encrypted = _is_on(options, "enable-tls") or feed.scheme == "kafka+ssl"
-    encrypted = encrypted or any(options.get(name) for name in _FILES)
     protocol = "sasl" if mechanism else ""
     settings["security.protocol"] = "_".join(
-        filter(None, (protocol, "ssl" if encrypted else "plaintext"))
+        filter(None, (protocol, "ssl" if _is_encrypted(feed) else "plaintext"))
     )
     if mechanism:
         settings["sasl.mechanism"] = mechanism
@@ -125,6 +127,12 @@ def _read_mechanism(options: Mapping[str, str]) -> str:
     return mechanism
 
 
+def _is_encrypted(feed: Changefeed) -> bool:
+    options = feed.options
+    encrypted = _is_on(options, "enable-tls") or feed.scheme == "kafka+ssl"
+    return encrypted or any(options.get(name) for name in _FILES)
+
+
 def _is_on(options: Mapping[str, str], name: str) -> bool:
     return options.get(name) in _TRUE
 
@@ -156,11 +164,14 @@ def explain_failure(
             reason = "the certificate of the brokers is not signed by an authority that is trusted"
             reason += ": name the file of its certificate as ca"
             return ConfigError(reason, setting="sink-uri: ca")
-        return ConfigError(reason, setting="sink-uri: enable-tls")
+        return ConfigError(f"{reason}{_IS_PLAIN}", setting="sink-uri: enable-tls")
     last = met.get(KafkaError._RESOLVE) or met.get(KafkaError._TRANSPORT)
     if answered is not None:
         reason = f"the brokers at {feed.location} answer, but {answered}"
         return ConfigError(f"{reason}: {_get_reason(last)}" if last else reason, setting="sink-uri")
+    if last and _is_encrypted(feed) and _CLOSED in _get_reason(last):
+        reason = f"the broker at {feed.location} closes connections with TLS{_IS_PLAIN}"
+        return ConfigError(reason, setting="sink-uri: enable-tls")
     detail = _get_reason(last) if last else "does it expect TLS (enable-tls) or sasl-mechanism?"
     reason = f"no broker answers at {feed.location}: {detail}"
     return ConfigError(reason, setting="sink-uri")
