@@ -19,6 +19,7 @@ from deltalake import (
     CommitProperties,
     DeltaTable,
     Field,
+    PostCommitHookProperties,
     Schema,
     TableFeatures,
     Transaction,
@@ -42,6 +43,9 @@ _LAST_VERSION_WITHOUT_FEATURES = 2
 _NO_STATISTICS = ColumnProperties(statistics_enabled="NONE")
 # A commit that is the next version or none: else delta-rs puts it behind those of other runs.
 NO_RETRY = CommitProperties(max_commit_retries=0)
+# `maintain` removes old files of logs, by rules of its own.  delta-rs would list a whole log after
+# each commit, so that a commit costs the more the longer a lake runs.
+_NO_CLEANUP = PostCommitHookProperties(cleanup_expired_logs=False)
 _FENCE_ATTEMPTS = 10
 # Of files that accumulate, this many between two of these sizes become one.
 _SIZES = (0, 1 << 19, 4 << 20)
@@ -116,7 +120,11 @@ class LakeWriter:
             commit = CommitProperties(app_transactions=[mark], max_commit_retries=0)
             with suppress(ConcurrentCommit), self._explained(opened.table_uri):
                 opened.create_write_transaction(
-                    [], "append", opened.schema(), commit_properties=commit
+                    [],
+                    "append",
+                    opened.schema(),
+                    commit_properties=commit,
+                    post_commithook_properties=_NO_CLEANUP,
                 )
                 return
         reason = "another run may be at work in this lake: run the command again later"
@@ -138,6 +146,7 @@ class LakeWriter:
                 mode="append",
                 writer_properties=_choose_properties(rows.schema, rows_per_group),
                 commit_properties=properties,
+                post_commithook_properties=_NO_CLEANUP,
             )
 
     def create_of_files(
@@ -165,7 +174,9 @@ class LakeWriter:
             if _NTZ.isdisjoint(_list_features(table)) and _has_datetimes(columns):
                 # delta-rs would make a table that nobody can open.
                 table.alter.add_feature(
-                    TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True
+                    TableFeatures.TimestampWithoutTimezone,
+                    allow_protocol_versions_increase=True,
+                    post_commithook_properties=_NO_CLEANUP,
                 )
             schema = Schema.from_arrow(columns)
             _add_files(table, files, "overwrite", schema, commit)
@@ -173,13 +184,18 @@ class LakeWriter:
     def add_column(self, table: DeltaTable, field: pa.Field) -> None:
         """Add a column, of NULLs, to an open table."""
         with self._explained(table.table_uri):
-            table.alter.add_columns([Field.from_arrow(field)])
+            table.alter.add_columns(
+                [Field.from_arrow(field)], post_commithook_properties=_NO_CLEANUP
+            )
 
     def set_properties(self, table: DeltaTable, properties: Mapping[str, str]) -> None:
         """Set properties of an open table, in a commit that follows its version."""
         with self._explained(table.table_uri):
             table.alter.set_table_properties(
-                dict(properties), raise_if_not_exists=False, commit_properties=NO_RETRY
+                dict(properties),
+                raise_if_not_exists=False,
+                commit_properties=NO_RETRY,
+                post_commithook_properties=_NO_CLEANUP,
             )
 
     def append_files(
@@ -208,16 +224,20 @@ class LakeWriter:
 
     def replace_where(self, table: str, column: str, values: Iterable[str], rows: pa.Table) -> None:
         """Replace the rows that have one of some values in a column."""
-        listed = ", ".join(map(quote_standard_text, values))
-        predicate = f'"{column}" IN ({listed})'
-        properties = _choose_properties(rows.schema)
-        self._overwrite(table, rows, predicate=predicate, writer_properties=properties)
+        predicate = f'"{column}" IN ({", ".join(map(quote_standard_text, values))})'
+        chosen = _choose_properties(rows.schema)
+        self._overwrite(table, rows, predicate=predicate, writer_properties=chosen)
 
     def rewrite(self, table: DeltaTable, rows: pa.Table) -> None:
         """Replace all rows of an open table that are as they were when it was opened."""
-        properties = _choose_properties(rows.schema)
         with self._explained(table.table_uri):
-            write_deltalake(table, rows, mode="overwrite", writer_properties=properties)
+            write_deltalake(
+                table,
+                rows,
+                mode="overwrite",
+                writer_properties=_choose_properties(rows.schema),
+                post_commithook_properties=_NO_CLEANUP,
+            )
 
     def compact(self, table: DeltaTable, largest: int | None = None) -> None:
         """Merge the small files of an open table; its rows stay as they are.
@@ -225,9 +245,12 @@ class LakeWriter:
         Files of `largest` bytes or more are left, and none becomes much larger.
         """
         columns = pa.schema(table.schema().to_arrow())
-        properties = _choose_properties(columns, ROWS_PER_GROUP)
         with self._explained(table.table_uri):
-            table.optimize.compact(target_size=largest, writer_properties=properties)
+            table.optimize.compact(
+                target_size=largest,
+                writer_properties=_choose_properties(columns, ROWS_PER_GROUP),
+                post_commithook_properties=_NO_CLEANUP,
+            )
 
     def compact_many(self, table: DeltaTable) -> None:
         """Merge the files of an open table of one size once there are many of it.
@@ -244,7 +267,7 @@ class LakeWriter:
     def delete(self, table: DeltaTable, predicate: str) -> None:
         """Delete the rows of an open table that meet a condition in SQL."""
         with self._explained(table.table_uri):
-            table.delete(predicate)
+            table.delete(predicate, post_commithook_properties=_NO_CLEANUP)
 
     def _overwrite(self, table: str, rows: pa.Table, **options: Any) -> None:
         path = self.location.path(table)
@@ -254,6 +277,7 @@ class LakeWriter:
                 rows,
                 mode="overwrite",
                 storage_options=choose_storage_options(path),
+                post_commithook_properties=_NO_CLEANUP,
                 **options,
             )
 
@@ -298,7 +322,11 @@ def _add_files(
 ) -> None:
     """Commit data files; the open table is then at the version of this commit."""
     table.create_write_transaction(
-        [*_list_additions(files)], mode, columns, commit_properties=commit
+        [*_list_additions(files)],
+        mode,
+        columns,
+        commit_properties=commit,
+        post_commithook_properties=_NO_CLEANUP,
     )
     table.update_incremental()
 
