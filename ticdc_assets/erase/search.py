@@ -26,10 +26,11 @@ from ticdc_assets.lake.log.erasures import Erasure
 from ticdc_assets.lake.raw.erased_records import choose_records, holds_records
 from ticdc_assets.store.address_log import COPIES
 from ticdc_assets.store.contracts import IMAGES
-from ticdc_assets.store.delta_log import LOG_FOLDER, read_newest_state
+from ticdc_assets.store.delta_log import read_newest_state
 from ticdc_assets.store.file_blocks import open_parquet
 from ticdc_assets.store.file_rewrites import RowChoice
 from ticdc_assets.store.lake import find_folder
+from ticdc_assets.store.log_files import LOG_FOLDER
 from ticdc_assets.store.old_files import StoredFile, list_stored_files
 from ticdc_assets.store.reader import LakeReader, naming
 from ticdc_assets.store.stored_rows import StoredRows

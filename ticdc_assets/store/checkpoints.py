@@ -7,7 +7,7 @@ removed from a table is not in it: its files go with the log.
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from ticdc_assets.store.delta_log import LOG_FOLDER, choose_checkpoint, list_columns, list_log
+from ticdc_assets.store.delta_log import list_columns
 from ticdc_assets.store.file_blocks import open_parquet
 from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.log_files import LOG_FOLDER, LogEnd, read_log_end
 from ticdc_assets.store.reader import LakeReader, naming, open_folder, write_content
 
 _TEXTS = pa.map_(pa.string(), pa.string())
@@ -102,7 +103,7 @@ def write_checkpoint(
     """
     folder, path = reader.open_folder(table), reader.location.path(table)
     with reader.explained(path):
-        actions = [*_replay(_read_actions(folder, list_log(folder), version), replace)]
+        actions = [*_replay(_read_actions(folder, read_log_end(folder, version)), replace)]
         rows = {n: [each.get(n) for each in actions] for n in _SCHEMA.names}
         columns = [pa.array(rows[field.name], field.type) for field in _SCHEMA]
         sink = pa.BufferOutputStream()
@@ -143,18 +144,16 @@ def put(location: Lake, path: str, name: str, content: bytes) -> None:
     os.replace(f"{path}/{part}", f"{path}/{name}")
 
 
-def _read_actions(folder: fs.FileSystem, names: Sequence[str], version: int) -> Iterator[_Action]:
-    since, checkpoint = choose_checkpoint(names, version)
-    for name in checkpoint:
+def _read_actions(folder: fs.FileSystem, end: LogEnd) -> Iterator[_Action]:
+    for name in end.checkpoint:
         with naming(name), folder.open_input_file(f"{LOG_FOLDER}/{name}") as file:
             parquet = open_parquet(file)
             chosen = list_columns(parquet.schema_arrow, _SCHEMA.names)
             for batch in parquet.iter_batches(columns=chosen, use_threads=False):
                 yield from batch.to_pylist(maps_as_pydicts="strict")
-    for number in range(since + 1, version + 1):
-        name = f"{number:020}.json"
-        with naming(name), folder.open_input_file(f"{LOG_FOLDER}/{name}") as file:
-            yield from _decode(file.read())
+    for name, content in end.commits:
+        with naming(name):
+            yield from _decode(content)
 
 
 def _decode(content: bytes) -> Iterator[_Action]:

@@ -4,8 +4,7 @@ Current tables use Delta features that delta-rs does not read.  The log itself s
 version, how many rows each has, and which of them are deleted, whatever the features.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -19,15 +18,18 @@ from pyarrow import fs
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.store.file_blocks import open_parquet
+from ticdc_assets.store.log_files import (
+    LOG_FOLDER,
+    LogEnd,
+    RemovedFromLog,
+    list_commits,
+    list_log,
+    read_log_end,
+)
 from ticdc_assets.store.reader import LakeReader, naming
 
-LOG_FOLDER = "_delta_log"
-_NEWEST = 1 << 63
 # Before the protocol named its features, this version of it stood for column mapping.
 _MAPPING_VERSION = 2
-_COMMIT = re.compile(r"([0-9]{20})\.json")
-# In one file, or in numbered parts.
-_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint(?:\.[0-9]{10}\.([0-9]{10}))?\.parquet")
 # Of the columns of a checkpoint, what `_Action` takes.
 _IN_CHECKPOINT = ["add", "metaData", "protocol", "domainMetadata"]
 # Where Delta keeps the columns by which a table is clustered.
@@ -36,10 +38,6 @@ CLUSTERING = "delta.clustering"
 
 class VersionGone(ConfigError):
     """Maintenance has removed a version from the log of its table."""
-
-
-class _NotInLog(FileNotFoundError):
-    pass
 
 
 class DeletionVector(msgspec.Struct, frozen=True, rename="camel"):
@@ -152,24 +150,19 @@ def read_state(reader: LakeReader, table: str, version: int) -> TableState:
     """Replay the log of a table up to a version; raise `VersionGone` if it was removed."""
     folder, path = reader.open_folder(table), reader.location.path(table)
     with reader.explained(path):
-        names = list_log(folder)
         try:
-            return _replay(_read_actions(folder, names, version))
-        except _NotInLog as error:
-            if choose_checkpoint(names, _NEWEST)[0] <= version:
-                raise
+            end = read_log_end(folder, version)
+        except RemovedFromLog as error:
             raise VersionGone(str(error), file=path) from None
+        return _replay(_read_actions(folder, end))
 
 
 def read_newest_state(reader: LakeReader, table: str) -> tuple[int, TableState] | None:
     """Replay the log of a table to its newest version, and return that, too; None without a log."""
     folder = reader.open_folder(table)
     with reader.explained(reader.location.path(table)):
-        names = list_log(folder)
-        commits = [int(found[1]) for found in map(_COMMIT.fullmatch, names) if found]
-        # The commits before a checkpoint may be gone.
-        version = max([*commits, choose_checkpoint(names, _NEWEST)[0]])
-        return None if version < 0 else (version, _replay(_read_actions(folder, names, version)))
+        end = read_log_end(folder)
+        return None if end.version < 0 else (end.version, _replay(_read_actions(folder, end)))
 
 
 def read_named_files(reader: LakeReader, table: str) -> Iterator[DataFile]:
@@ -188,17 +181,11 @@ def read_added_files(reader: LakeReader, table: str, since: int) -> Iterator[Dat
 def _read_commits(reader: LakeReader, table: str, since: int) -> Iterator[_Action]:
     folder = reader.open_folder(table)
     with reader.explained(reader.location.path(table)):
-        for match in filter(None, map(_COMMIT.fullmatch, list_log(folder))):
-            if int(match[1]) > since:
-                with naming(match[0]), folder.open_input_file(f"{LOG_FOLDER}/{match[0]}") as file:
+        for version, name in list_commits(list_log(folder)).items():
+            if version > since:
+                with naming(name), folder.open_input_file(f"{LOG_FOLDER}/{name}") as file:
                     actions = _decode_actions(file.read())
                 yield from actions
-
-
-def list_log(folder: fs.FileSystem) -> list[str]:
-    """List the names of the files in a log."""
-    selected = fs.FileSelector(LOG_FOLDER, allow_not_found=True)
-    return [info.base_name for info in folder.get_file_info(selected)]
 
 
 def count_rows(reader: LakeReader, table: str, version: int) -> int:
@@ -207,8 +194,9 @@ def count_rows(reader: LakeReader, table: str, version: int) -> int:
 
 
 def count_newest_rows(reader: LakeReader, table: str) -> int:
-    """Count the rows of a table at its newest version."""
-    return count_rows(reader, table, reader.open(table).version())
+    """Count the rows of a table at its newest version; none without a table."""
+    found = read_newest_state(reader, table)
+    return 0 if found is None else count_rows_of(reader, table, found[1])
 
 
 def count_rows_of(reader: LakeReader, table: str, state: TableState) -> int:
@@ -226,10 +214,9 @@ def count_stored_rows(folder: fs.FileSystem, file: DataFile) -> int:
         return int(pq.read_metadata(opened).num_rows)
 
 
-def _read_actions(folder: fs.FileSystem, names: Sequence[str], version: int) -> Iterator[_Action]:
-    """Yield the actions of a log of some files in order, from the last checkpoint on."""
-    since, checkpoint = choose_checkpoint(names, version)
-    for name in checkpoint:
+def _read_actions(folder: fs.FileSystem, end: LogEnd) -> Iterator[_Action]:
+    """Yield the actions at the end of a log in order, from the last checkpoint on."""
+    for name in end.checkpoint:
         with naming(name), folder.open_input_file(f"{LOG_FOLDER}/{name}") as file:
             parquet = open_parquet(file)
             columns = list_columns(parquet.schema_arrow, _IN_CHECKPOINT)
@@ -238,15 +225,9 @@ def _read_actions(folder: fs.FileSystem, names: Sequence[str], version: int) -> 
                 is_needed = reduce(pc.or_, (pc.is_valid(column) for column in batch.columns))
                 rows = batch.filter(is_needed).to_pylist(maps_as_pydicts="strict")
                 yield from msgspec.convert(rows, list[_Action])
-    commits = {int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))}
-    missing = set(range(since + 1, version + 1)) - commits
-    if missing or (since < 0 and not commits):
-        raise _NotInLog(f"version {version} is not in the Delta log")
-    for number in range(since + 1, version + 1):
-        name = f"{number:020}.json"
-        with naming(name), folder.open_input_file(f"{LOG_FOLDER}/{name}") as file:
-            actions = _decode_actions(file.read())
-        yield from actions
+    for name, content in end.commits:
+        with naming(name):
+            yield from _decode_actions(content)
 
 
 def list_columns(checkpoint: pa.Schema, actions: Iterable[str]) -> list[str]:
@@ -261,17 +242,6 @@ def list_columns(checkpoint: pa.Schema, actions: Iterable[str]) -> list[str]:
         for field in checkpoint.field(action).type
         if not field.name.endswith("_parsed")
     ]
-
-
-def choose_checkpoint(names: Iterable[str], version: int) -> tuple[int, list[str]]:
-    """Return the newest complete checkpoint up to a version, and its files; -1 if none is."""
-    found: dict[tuple[int, int], list[str]] = {}
-    for name in names:
-        match = _CHECKPOINT.fullmatch(name)
-        if match and int(match[1]) <= version:
-            found.setdefault((int(match[1]), int(match[2] or 1)), []).append(name)
-    whole = [key for key, files in found.items() if len(files) == key[1]]
-    return (max(whole)[0], sorted(found[max(whole)])) if whole else (-1, [])
 
 
 def _replay(actions: Iterable[_Action]) -> TableState:

@@ -21,7 +21,6 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.store.data_files import measure
 from ticdc_assets.store.deletion_vector import read_deleted_rows
 from ticdc_assets.store.delta_log import (
-    LOG_FOLDER,
     DataFile,
     identify,
     read_file_action,
@@ -30,6 +29,7 @@ from ticdc_assets.store.delta_log import (
 from ticdc_assets.store.file_blocks import open_parquet
 from ticdc_assets.store.lock import check_lock
 from ticdc_assets.store.log_actions import add_file, describe_commit, remove_file
+from ticdc_assets.store.log_files import LOG_FOLDER
 from ticdc_assets.store.once import write_once
 from ticdc_assets.store.reader import LakeReader, create_folder, naming
 

@@ -21,16 +21,15 @@ from typing import NamedTuple, Self
 from pyarrow import fs
 
 from ticdc_assets.store.delta_log import (
-    LOG_FOLDER,
     DataFile,
     TableState,
     VersionGone,
-    choose_checkpoint,
     read_added_files,
     read_newest_state,
     read_state,
 )
 from ticdc_assets.store.log_actions import is_elsewhere, list_paths
+from ticdc_assets.store.log_files import LOG_FOLDER, list_checkpoints, list_commits
 from ticdc_assets.store.reader import LakeReader
 
 # Stages look for their last commit among fewer of the newest ones.
@@ -38,7 +37,6 @@ _COMMITS_TO_KEEP = 100
 # The longest time from writing a file to committing it.
 _LONGEST_COMMIT = timedelta(days=1)
 _AT_ONCE = 16
-_COMMIT = re.compile(r"(\d{20})\.json")
 # With Spark's checksums of versions, and Hadoop's of files.
 _OF_VERSION = re.compile(
     r"\.?(\d{20})\.(?:json|crc|checkpoint(?:\.\d{10}\.\d{10})?\.parquet)(?:\.crc)?"
@@ -176,7 +174,7 @@ def _list_needed(
     names = {file.name_in_log for file in stored if file.name_in_log is not None}
     files = list(read_added_files(reader, table, first))
     # Nobody can open a version that has left the log already, but those behind it.
-    files += _read_first(reader, table, (first, *_list_checkpoints(names)))
+    files += _read_first(reader, table, (first, *sorted(list_checkpoints(names))))
     for version in kept:
         files += _read_first(reader, table, (version,))
     if any(is_elsewhere(file) for file in files):
@@ -192,17 +190,10 @@ def _read_first(reader: LakeReader, table: str, versions: Iterable[int]) -> tupl
     return ()
 
 
-def _list_checkpoints(names: Iterable[str]) -> list[int]:
-    """List the versions with whole checkpoints, oldest first."""
-    found = {int(match[1]) for name in names if (match := _OF_VERSION.fullmatch(name))}
-    return [version for version in sorted(found) if choose_checkpoint(names, version)[0] == version]
-
-
 def _list_commits(stored: Iterable[StoredFile]) -> Iterator[tuple[int, datetime]]:
-    for file in stored:
-        match = _COMMIT.fullmatch(file.name_in_log or "")
-        if match:
-            yield int(match[1]), file.written
+    written = {file.name_in_log: file.written for file in stored if file.name_in_log is not None}
+    for version, name in list_commits(written).items():
+        yield version, written[name]
 
 
 def _find_old_log(
@@ -210,9 +201,14 @@ def _find_old_log(
 ) -> list[StoredFile]:
     """Find the files of a log that no version from `first` on needs, nor one to be kept."""
     files = {file.name_in_log: file for file in stored if file.name_in_log is not None}
-    oldest, _ = choose_checkpoint(files, first)
+    checkpoints = list_checkpoints(files)
+
+    def find_start(version: int) -> int:
+        return max((each for each in checkpoints if each <= version), default=-1)
+
+    oldest = find_start(first)
     # A version takes a checkpoint and the commits behind it.
-    spans = [range(max(choose_checkpoint(files, each)[0], 0), each + 1) for each in kept]
+    spans = [range(max(find_start(each), 0), each + 1) for each in kept]
     versions = {name: int(match[1]) for name in files if (match := _OF_VERSION.fullmatch(name))}
     old = [
         name

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.retention import Retention
-from ticdc_assets.store.delta_log import LOG_FOLDER
 from ticdc_assets.store.lake import find_folder
+from ticdc_assets.store.log_files import LOG_FOLDER
 from ticdc_assets.store.old_files import StoredFile, list_stored_files
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.lake_sizes import LAYERS, OWN_TABLES
