@@ -33,6 +33,7 @@ from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.history.update import update_histories
 from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.rows.table_rows import read_columns
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.stream.problem import Problem
@@ -69,14 +70,14 @@ def take(
     lake.take(batch, events, ts)
     done = apply(lake.lake, read_last_snapshot(lake.lake), DecodedBatches(batch, batch))
     assert (done.resolved_ts, done.problems, done.quarantined) == (ts, [], 0)
-    assert update(lake.lake) == []
+    assert update(lake.lake, done.snapshot) == []
 
 
-def update_large_histories(lake: LakeSession) -> list[Problem]:
+def update_large_histories(lake: LakeSession, last: Snapshot) -> list[Problem]:
     """Update the histories with Spark, as those of large tables; other tables stay small."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_features, "LARGE_TABLE", -1)
-        return update_histories(lake)
+        return update_histories(lake, last)
 
 
 def find_incarnation(lake: HistoryLake, created_ts: int) -> str:
@@ -235,7 +236,7 @@ def test_a_killed_update_leaves_nothing(
         with pytest.raises(Killed):
             take(lake, 2, events, 190, update)
     assert (read_history(lake, 110), read_changes(lake, 110)) == before
-    assert update(lake.lake) == []
+    assert update(lake.lake, read_last_snapshot(lake.lake)) == []
     assert read_history(lake, 110) == [
         version(120, 140, "insert", id=1, v=1),
         version(130, 150, "insert", id=2, v=2),

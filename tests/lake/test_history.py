@@ -32,7 +32,7 @@ def keep_histories(history_lake: HistoryLake, random: Random, windows: int) -> N
         history_lake.take(batch, [event for events in piece for event in events], ts)
         done = apply(lake, read_last_snapshot(lake), DecodedBatches(batch, batch))
         assert (done.resolved_ts, done.problems) == (ts, [])
-        assert update_histories(lake) == []
+        assert update_histories(lake, done.snapshot) == []
     compare(history_lake)
 
 

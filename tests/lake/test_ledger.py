@@ -16,6 +16,7 @@ from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import SimulationOptions, prepare
 from ticdc_assets.events import RowChange
 from ticdc_assets.lake.advance import FolderSource, RecordSource, advance
+from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.late_rows import find_late_rows
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot
@@ -124,7 +125,8 @@ def test_a_row_sent_again_under_another_schema_version_is_repeated(
         assert (done.problems, done.replayed) == ([], 0)
     second = f"UPDATE {lake.sql('events')} SET schema_version = 9, table_id = 7"
     lake.spark.sql(f"{second} WHERE kind = 'row' AND batch = 2").collect()
-    assert find_late_rows(lake.location, read_snapshot(LakeReader(lake.location), 1), 2) == []
+    first = read_snapshot(LakeReader(lake.location), 1)
+    assert find_late_rows(read_control_events(lake, first, 2), first, 2) == []
     (table,) = build_ledger(LakeReader(lake.location), read_last_snapshot(lake)).tables
     assert (table.input, table.applied, table.repeated, table.missing) == (2, 1, 1, 0)
 

@@ -9,6 +9,7 @@ from tests.lake.history_lake import HistoryLake
 from tests.lake.test_stopped_tables import no_spark
 from ticdc_assets.events import Event, RowChange, TopicPosition
 from ticdc_assets.lake.apply.pending_rows import Window, find_pending_rows
+from ticdc_assets.store.reader import LakeReader
 
 # Partition and commit ts, by batch; the window begins behind the first two rows.
 BATCHES = [[(0, 110), (0, 120), (0, 250)], [(0, 110)], [(0, 120), (1, 260)], [(1, 250), (0, 250)]]
@@ -31,8 +32,10 @@ def test_parts_of_a_table_number_passes_alike(tmp_path: Path, is_held: bool) -> 
     history = HistoryLake(no_spark, tmp_path, [])
     for batch, rows in enumerate(BATCHES, 1):
         history.take(batch, [sent(*row) for row in rows], 0)
+    location = history.lake.location
+    events = LakeReader(location).open_all(["events"])
     window = Window(120, 1, 300, len(BATCHES))
-    pending = find_pending_rows(history.lake.location, window, in_milliseconds=False)
+    pending = find_pending_rows(location, events, window, in_milliseconds=False)
     if is_held:
         pending = pending.hold()
     rows = pending.read(["`shop`.`t`"]).sort_by([("seq", "ascending")])

@@ -230,7 +230,7 @@ def _update_histories(
     lake: LakeSession, applied: ApplyResult, progress: Progress | None
 ) -> ApplyResult:
     report = None if progress is None else lambda count, of: progress("history", count, of)
-    problems = update_histories(lake, report)
+    problems = update_histories(lake, applied.snapshot, report)
     return replace(applied, problems=[*applied.problems, *problems])
 
 

@@ -190,6 +190,15 @@ class OpenTables:
         """Read columns of a table."""
         return self._reader.read(self._tables[table], columns, where)
 
+    def read_blocks(
+        self, table: str, *columns: str, where: pc.Expression | None = None
+    ) -> Iterator[pa.Table]:
+        """Read them file by file."""
+        return self._reader.read_blocks(self._tables[table], columns, where)
+
+    def list_files(self, table: str) -> FileList:
+        return self._reader.list_files(self._tables[table])
+
     def columns(self, table: str) -> list[str]:
         return [field.name for field in self._tables[table].schema().fields]
 

@@ -26,7 +26,7 @@ from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import write_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
-from ticdc_assets.lake.log.folds import find_valid_snapshot, read_first_snapshot, read_fold
+from ticdc_assets.lake.log.folds import find_valid_snapshot, read_first_snapshot
 from ticdc_assets.lake.log.schema_history import write_history, write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.plan.gaps import mark_gaps
@@ -103,7 +103,6 @@ class _Applier:
         self._batches = batches
         self._progress = progress
         self._result = ApplyResult(0)
-        self._fold = read_fold(LakeReader(lake.location))
 
     def run(
         self,
@@ -123,7 +122,7 @@ class _Applier:
             control, problems = fetch_definitions(self._lake, snapshot, control, open_upstream)
             self._result.problems.extend(problems)
         late_ddls = control.late_ddls
-        control, problems = leave_out_below(self._fold, control)
+        control, problems = leave_out_below(control)
         self._result.problems.extend(problems)
         snapshot = self._replay(snapshot, control, request)
         control = dataclasses.replace(control, late_ddls=late_ddls)
@@ -149,7 +148,7 @@ class _Applier:
             history = beside.submit(write_history, self._lake, plan.history, snapshot.ts)
             work = self._apply_work(window, plan.work)
             history.result()
-        below, ddls = quarantine_below(self._lake, self._fold, snapshot, batch, control.late_ddls)
+        below, ddls = quarantine_below(self._lake, control, snapshot, batch)
         work = work.with_counts(below)
         state = work.plan.state
         if batch == self._batches.newest:
@@ -215,9 +214,7 @@ class _Applier:
         return Arrivals(
             stated=stated_tables(control.ddls, (b for _, b in control.bootstraps))
             | {key_of(each.schema) for each in (*control.definitions, *control.late_definitions)},
-            late_rows=()
-            if is_first
-            else tuple(find_late_rows(self._lake.location, snapshot, newest)),
+            late_rows=() if is_first else tuple(find_late_rows(control, snapshot, newest)),
             late_ddls=control.late_ddls,
             late_loads=control.late_loads,
             late_definitions=control.late_definitions,

@@ -23,7 +23,7 @@ from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.plan.state import DdlName, ddl_name
 from ticdc_assets.rows.left_out import ORIGIN
 from ticdc_assets.store.lake import LakeSession
-from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.reader import OpenTables
 from ticdc_assets.stream.problem import Problem
 
 # The columns of `events` that `quarantine_rows` takes.
@@ -39,9 +39,9 @@ _DEFINITION = (
 )
 
 
-def leave_out_below(fold: Fold, control: ControlEvents) -> tuple[ControlEvents, list[Problem]]:
+def leave_out_below(control: ControlEvents) -> tuple[ControlEvents, list[Problem]]:
     """Leave out what no replay can begin early enough for; DDLs are for `quarantine_below`."""
-    problems = []
+    fold, problems = control.fold, []
     for load in control.late_loads:
         if load.ts <= fold.ts:
             reason = _LOAD.format(load.ts, fold.describe())
@@ -62,24 +62,25 @@ def leave_out_below(fold: Fold, control: ControlEvents) -> tuple[ControlEvents, 
 
 
 def quarantine_below(
-    lake: LakeSession, fold: Fold, since: Snapshot, batch: int, late: Collection[SchemaChange]
+    lake: LakeSession, control: ControlEvents, since: Snapshot, batch: int
 ) -> tuple[list[TableCounts], int]:
     """Quarantine what arrived below a fold since a snapshot: rows, and which of the late DDLs are.
 
     Return the counts of the rows, which are of no incarnation, and the number of DDLs.  Done
     again, it quarantines nothing twice.
     """
+    fold = control.fold
     if not fold.snapshot_id:
         return [], 0
-    reader = LakeReader(lake.location)
     rows: Counter[str] = Counter()
-    for found in _read_rows(reader, fold, since, batch):
+    for found in _read_rows(control, since, batch):
         rows.update(found["name"].to_pylist())
         _quarantine(lake, found, _ROW.format(fold.describe()))
     ddls = 0
-    wanted = {(ddl.commit_ts, ddl_name(ddl)) for ddl in late if ddl.commit_ts < fold.ts}
+    late = [ddl for ddl in control.late_ddls if ddl.commit_ts < fold.ts]
+    wanted = {(ddl.commit_ts, ddl_name(ddl)) for ddl in late}
     if wanted:
-        found = _read_ddls(reader, wanted, since, batch)
+        found = _read_ddls(control.events, wanted, since, batch)
         ddls = found.num_rows
         _quarantine(lake, found, _DDL.format(fold.describe()))
     counts = [
@@ -94,23 +95,23 @@ def quarantine_rows(lake: LakeSession, fold: Fold, rows: pa.Table) -> None:
     _quarantine(lake, rows, _ROW.format(fold.describe()))
 
 
-def _read_rows(reader: LakeReader, fold: Fold, since: Snapshot, batch: int) -> Iterator[pa.Table]:
+def _read_rows(control: ControlEvents, since: Snapshot, batch: int) -> Iterator[pa.Table]:
     is_new = (pc.field("batch") > since.batch) & (pc.field("batch") <= batch)
     columns = ("name", *QUARANTINED_COLUMNS)
-    where = is_new & fold.is_below(pc.field)
-    for found in reader.read_blocks(reader.open("events"), columns, where):
+    where = is_new & control.fold.is_below(pc.field)
+    for found in control.events.read_blocks("events", *columns, where=where):
         if found.num_rows:
             yield found
 
 
 def _read_ddls(
-    reader: LakeReader, wanted: Collection[tuple[int, DdlName]], since: Snapshot, batch: int
+    events: OpenTables, wanted: Collection[tuple[int, DdlName]], since: Snapshot, batch: int
 ) -> pa.Table:
     is_new = (pc.field("batch") > since.batch) & (pc.field("batch") <= batch)
     times = sorted({ts for ts, _ in wanted})
     where = is_new & (pc.field("kind") == "ddl") & pc.field("commit_ts").isin(times)
     columns = ("kind", *QUARANTINED_COLUMNS)
-    found = reader.read(reader.open("events"), columns, where)
+    found = events.read("events", *columns, where=where)
     changes = read_statements(found.to_pylist())
     are_wanted = [
         isinstance(each, SchemaChange) and (each.commit_ts, ddl_name(each)) in wanted

@@ -22,6 +22,7 @@ from ticdc_assets.events import (
 )
 from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
 from ticdc_assets.lake.log.definitions import read_definitions
+from ticdc_assets.lake.log.folds import Fold, read_fold
 from ticdc_assets.lake.log.loads import find_covered_ts, read_loads
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.raw.ingest_records import read_known_partitions
@@ -53,6 +54,9 @@ class ControlEvents:
     watermark_state: WatermarkState
     watermarks: dict[str, int]
     resolved_ts: int
+    # The version of `events` that has them, and below which ts its row events are gone.
+    events: OpenTables
+    fold: Fold
     # DDLs of the resolved ts itself may still arrive.
     more_may_come: bool
     # Files of these batches that could not be decoded yet.
@@ -83,7 +87,8 @@ def read_control_events(
     Before anything is applied, they are those of all batches, as earlier ones may have been decoded
     again; but not with `only_new`, since reading them in every run would cost ever more.
     """
-    events = LakeReader(lake.location).open_all(["events"])
+    reader = LakeReader(lake.location)
+    events = reader.open_all(["events"])
     begins = not (since.ts or only_new)
     after = 0 if begins else since.batch
     is_new = (pc.field("batch") > after) & (pc.field("batch") <= batch)
@@ -111,10 +116,12 @@ def read_control_events(
         watermark_state=tracker.state(),
         watermarks=tracker.watermarks,
         resolved_ts=max(resolved_ts, since.ts),
+        events=events,
+        fold=read_fold(reader),
         more_may_come=more_may_come,
         undecoded_files=tuple(undecoded_files),
         gaps=_find_gaps(rows, () if begins else since.state.gaps, partitions),
-        **_read_loads(LakeReader(lake.location), lake.feed, since),
+        **_read_loads(reader, lake.feed, since),
         **find_definitions(lake, since.state),
     )
 
@@ -251,8 +258,8 @@ def _select_first_arrivals(
 class StatedSchemas:
     """Finds the schemas that messages and files stated for table versions, at any time."""
 
-    def __init__(self, lake: LakeSession, control: ControlEvents) -> None:
-        self._events = LakeReader(lake.location).open_all(["events"])
+    def __init__(self, control: ControlEvents) -> None:
+        self._events = control.events
         self._schemas: dict[tuple[str | None, int | None], TableSchema | None] = {}
         for ddl in control.ddls:
             self._remember(ddl.schema)

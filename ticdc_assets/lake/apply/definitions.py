@@ -20,13 +20,11 @@ from ticdc_assets.lake.apply.control_events import ControlEvents, find_definitio
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.events.large_rows import find_obstacle
 from ticdc_assets.lake.log.definitions import append_definitions
-from ticdc_assets.lake.log.folds import read_fold
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.plan.definitions import Definition, Wanted, find_wanted, want_before
 from ticdc_assets.protocols.registry import get_ordering
 from ticdc_assets.schema.catalog import key_of
 from ticdc_assets.store.lake import LakeSession
-from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.ordering import place_row
 from ticdc_assets.stream.problem import Problem
 from ticdc_assets.stream.routing import passes_filter
@@ -54,7 +52,7 @@ def fetch_definitions(
         return control, []
     pending = {key_of(d.schema) for d in (*control.definitions, *control.late_definitions)}
     changes = [c for c in (*control.ddls, *control.late_ddls) if c.commit_ts <= end]
-    found = find_wanted(since.state, changes, _find_first_rows(lake, since, end))
+    found = find_wanted(since.state, changes, _find_first_rows(lake, since, control))
     # DDLs of the resolved ts itself may still arrive, and come before a definition of that ts.
     newest = end - 1 if control.more_may_come else end
     wanted = [
@@ -119,19 +117,20 @@ def _read(
         return describe_content_error(error)
 
 
-def _find_first_rows(lake: LakeSession, since: Snapshot, ts: int) -> Iterator[Wanted]:
+def _find_first_rows(
+    lake: LakeSession, since: Snapshot, control: ControlEvents
+) -> Iterator[Wanted]:
     """Find the first row of each table among those that the next window, or a replay, applies."""
-    reader = LakeReader(lake.location)
     commit_ts = pc.field("commit_ts")
     is_new = (pc.field("batch") > since.batch) | (commit_ts > since.ts)
     unknown = [make_table_name(u.database, u.table) for u in since.state.unknown_tables]
     if unknown:
         is_new |= pc.field("name").isin(unknown)
     names = ("database", "table", "schema_version", "ordering")
-    where = (pc.field("kind") == "row") & (commit_ts <= ts) & is_new
+    where = (pc.field("kind") == "row") & (commit_ts <= control.resolved_ts) & is_new
     # Those below a fold are not applied.
-    where &= ~read_fold(reader).is_below(pc.field)
-    blocks = reader.read_blocks(reader.open("events"), (*names, "commit_ts"), where)
+    where &= ~control.fold.is_below(pc.field)
+    blocks = control.events.read_blocks("events", *names, "commit_ts", where=where)
     # There may be many rows of few tables.
     firsts = pa.concat_tables(_find_least(block, names, "commit_ts") for block in blocks)
     # In a folder, a schema file states each version.

@@ -5,39 +5,36 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ticdc_assets.lake.apply.control_events import ControlEvents
 from ticdc_assets.lake.apply.pending_rows import are_same_events
-from ticdc_assets.lake.log.folds import read_fold
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.plan.replay import LateRows
 from ticdc_assets.store.contracts import EVENT_IDENTITY
-from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.reader import LakeReader
 
 # A sender that repeats everything is compared in pieces, by commit ts.
 _ROWS_AT_ONCE = 500_000
 
 
-def find_late_rows(location: Lake, snapshot: Snapshot, batch: int) -> list[LateRows]:
+def find_late_rows(control: ControlEvents, snapshot: Snapshot, batch: int) -> list[LateRows]:
     """Find tables with rows that arrived after the snapshot's ts, at or before it, and were new.
 
     A row that had arrived before is a repetition and changes nothing.  A new one was held back by
     something that has been mended since.
     """
-    reader = LakeReader(location)
-    events = reader.open("events")
+    events = control.events
     kind, ts, arrived = map(pc.field, ("kind", "commit_ts", "batch"))
     is_new = (kind == "row") & (arrived > snapshot.batch) & (arrived <= batch)
     is_late = is_new & (pc.field("ordering") == "commit_ts") & (ts <= snapshot.ts)
     # What those below a fold may repeat is gone.
-    is_late &= ts > read_fold(reader).through_ts
-    times = reader.read(events, ["commit_ts"], is_late)["commit_ts"]
+    is_late &= ts > control.fold.through_ts
+    times = events.read("events", "commit_ts", where=is_late)["commit_ts"]
     first: dict[tuple[str, str], int] = {}
     for low, high in _cut(times):
         within = (ts >= low) & (ts <= high)
-        late = reader.read(events, [*EVENT_IDENTITY, "database", "table"], is_late & within)
+        late = events.read("events", *EVENT_IDENTITY, "database", "table", where=is_late & within)
         named = pc.field("name").isin(pc.unique(late["name"]))
         before = (kind == "row") & (arrived <= snapshot.batch) & within & named
-        known = reader.read(events, EVENT_IDENTITY, before)
+        known = events.read("events", *EVENT_IDENTITY, where=before)
         found = late.filter(pc.invert(are_same_events(late, known)))
         least = found.group_by(["database", "table"]).aggregate([("commit_ts", "min")])
         for row in least.to_pylist():

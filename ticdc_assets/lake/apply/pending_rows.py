@@ -27,7 +27,7 @@ from ticdc_assets.store.arrow import replace_surrogates
 from ticdc_assets.store.contracts import EVENT_IDENTITY
 from ticdc_assets.store.file_blocks import read_blocks
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.reader import FileList, LakeReader, read_data_files
+from ticdc_assets.store.reader import FileList, LakeReader, OpenTables, read_data_files
 from ticdc_assets.stream.ordering import OrderKey, Phase
 
 # Column of `events` that no row change has.
@@ -222,12 +222,12 @@ class PendingRows:
         return pa.array([passes[place] for place in places], pa.int64())
 
 
-def find_pending_rows(location: Lake, window: Window, *, in_milliseconds: bool) -> PendingRows:
+def find_pending_rows(
+    location: Lake, events: OpenTables, window: Window, *, in_milliseconds: bool
+) -> PendingRows:
     """Find the files that may have the rows of a window."""
-    reader = LakeReader(location)
-    events = reader.open("events")
     above = {"commit_ts": window.after_ts, "batch": window.after_batch}
-    files = reader.list_files(events)
+    files = events.list_files("events")
     return PendingRows(
         location,
         window,

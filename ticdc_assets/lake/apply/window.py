@@ -14,7 +14,6 @@ from ticdc_assets.lake.apply.pending_rows import (
     sample_row,
 )
 from ticdc_assets.lake.apply.row_groups import GroupOptions, list_groups, summarize
-from ticdc_assets.lake.log.folds import read_fold
 from ticdc_assets.lake.log.named_tables import find_true_ts
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.plan.ddl_cuts import find_cuts
@@ -85,9 +84,9 @@ def prepare_window(
     `is_written`: tables are written, so that they get the layouts that are declared now.
     """
     feed = lake.feed
-    window = Window(start.ts, start.batch, ts, batch, read_fold(LakeReader(lake.location)))
+    window = Window(start.ts, start.batch, ts, batch, control.fold)
     in_milliseconds = get_ordering(feed) == "milliseconds"
-    rows = find_pending_rows(lake.location, window, in_milliseconds=in_milliseconds)
+    rows = find_pending_rows(lake.location, control.events, window, in_milliseconds=in_milliseconds)
     weights = weigh_events(lake.location, rows.files)
     if weights.total <= count_little(lake, _FEW_ROWS) and rows.files.size <= _FEW_BYTES:
         rows = rows.hold()
@@ -115,7 +114,7 @@ def prepare_window(
         more_may_come=control.more_may_come and ts == control.resolved_ts,
         layouts=feed.layouts if is_written else None,
     )
-    schemas = StatedSchemas(lake, control)
+    schemas = StatedSchemas(control)
     plan = make_plan(
         start.state, events, stream_rules, schemas.find, lambda group: sample_row(rows, group)
     )

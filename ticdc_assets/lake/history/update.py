@@ -49,9 +49,13 @@ _MOST_SNAPSHOTS = 1_000
 _BELOW = "it ends below {}, so changes since then are gone: delete its folder to begin anew there"
 
 
-def update_histories(lake: LakeSession, progress: Progress | None = None) -> list[Problem]:
-    """Update the tables that the changefeed declares; return why others are not complete."""
-    last = read_last_snapshot(lake)
+def update_histories(
+    lake: LakeSession, last: Snapshot, progress: Progress | None = None
+) -> list[Problem]:
+    """Update the tables that the changefeed declares; return why others are not complete.
+
+    `last` is the lake's last snapshot.
+    """
     wanted = _list_wanted(lake, last)
     if not wanted:
         return []

@@ -11,10 +11,7 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from ticdc_assets.events.written import write_json
-from ticdc_assets.lake.log.applied_files import (
-    find_newest_id,
-    read_snapshot,
-)
+from ticdc_assets.lake.log.applied_files import read_newest_snapshot, read_snapshot
 from ticdc_assets.lake.log.applied_row import (
     STATE_INTERVAL,
     TableCounts,
@@ -32,8 +29,7 @@ from ticdc_assets.stream.resolved_ts import WatermarkState
 
 def read_last_snapshot(lake: LakeSession) -> Snapshot:
     """Read the newest snapshot; an empty lake if there is none."""
-    reader = LakeReader(lake.location)
-    return read_snapshot(reader, find_newest_id(reader, reader.open("applied")))
+    return read_newest_snapshot(LakeReader(lake.location))
 
 
 # Parameters: one per column of `applied`.

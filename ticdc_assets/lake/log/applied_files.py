@@ -21,13 +21,19 @@ from ticdc_assets.lake.log.snapshot import (
 from ticdc_assets.store.reader import LakeNotFound, LakeReader
 
 
-def read_existing_snapshot(reader: LakeReader) -> Snapshot:
-    """Read the last snapshot; raise `LakeNotFound` if there is none."""
+def read_newest_snapshot(reader: LakeReader) -> Snapshot:
+    """Read the last snapshot; an empty lake if there is none."""
     applied = reader.open("applied")
     newest = find_newest_id(reader, applied)
-    if not newest:
+    return _read_snapshot(reader, applied, newest) if newest else Snapshot()
+
+
+def read_existing_snapshot(reader: LakeReader) -> Snapshot:
+    """Read the last snapshot; raise `LakeNotFound` if there is none."""
+    newest = read_newest_snapshot(reader)
+    if not newest.snapshot_id:
         raise LakeNotFound(reader.location)
-    return _read_snapshot(reader, applied, newest)
+    return newest
 
 
 def read_snapshot(reader: LakeReader, snapshot_id: int) -> Snapshot:
