@@ -16,7 +16,7 @@ def make_quick() -> None:
     modules = frozenset(backends.list_of_moto_modules())
     backends.list_of_moto_modules = lambda: modules
     find = DomainDispatcherApplication.get_backend_for_host
-    # One application serves the process.
+    # One application serves a process.
     DomainDispatcherApplication.get_backend_for_host = cache(find)  # type: ignore[method-assign]
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
 
