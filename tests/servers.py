@@ -149,7 +149,8 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
 def s3_server(folder: Path) -> Iterator[str]:
     """Run an S3 server; yield its URL."""
     port = free_port()
-    command = [sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(port)]
+    program = Path(__file__).with_name("moto_process.py")
+    command = [sys.executable, str(program), "-H", HOST, "-p", str(port)]
     with run_server(command, folder, "s3") as server:
         wait_for_port(server, port, folder / "s3.log")
         yield f"http://{HOST}:{port}"

@@ -9,6 +9,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from tests.moto_process import make_quick
 from tests.servers import HOST
 from ticdc_assets.catalogs.glue import Glue
 from ticdc_assets.changefeed.catalog import GlueCatalog
@@ -46,6 +47,7 @@ class GlueServer:
 
 @pytest.fixture(scope="session")
 def moto_url() -> Iterator[str]:
+    make_quick()
     # On a port that somebody else has meanwhile, it would never start.
     server = ThreadedMotoServer(HOST, port=0, verbose=False)
     server.start()

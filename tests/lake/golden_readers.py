@@ -53,7 +53,7 @@ class Unopened:
         return f"{self.reader} does not open {self.table}: {', '.join(texts)}"
 
 
-def compare_readers(lake: LakeSession, one_of: int = 3) -> list[Unopened]:
+def compare_readers(lake: LakeSession, one_of: int = 9) -> list[Unopened]:
     """Read every live table of the newest snapshot with every reader; list what does not open.
 
     Spark, which takes longest, reads only one of some number of tables.

@@ -25,9 +25,12 @@ from ticdc_assets.store.work_size import FEW_ROWS
 
 # Plans are many and rows are few: every sort takes a page of memory, of 64 MiB by default; and
 # hardly any code runs as often as optimizing it takes to pay off.
+_JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 _SETTINGS = {
     **FEW_ROWS,
-    **LITTLE_WORK,
+    # What lives long is 200 MB and more, which a small young generation makes Java look through
+    # for every 100 MB of plans.
+    _JAVA_OPTIONS: f"{LITTLE_WORK[_JAVA_OPTIONS]} -Xmn1g",
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "4g",
     "spark.buffer.pageSize": "1m",

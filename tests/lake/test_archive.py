@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 import ticdc_assets
 from tests.lake.archived_feed import CREATE, IDS, STEP, ArchivedFeed
+from tests.usual import usual
 from ticdc_assets.changefeed.archive import TableArchive
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.log.applied import read_last_snapshot
@@ -60,7 +61,7 @@ def test_deletes_leave_rows_until_their_keys_come_back(tmp_path: Path) -> None:
     feed.compare()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", usual(range(2), lambda seed: seed == 0))
 def test_killed_and_replayed_runs_keep_the_same_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -97,7 +98,7 @@ def test_a_large_table_is_merged(
     for id in range(12):
         feed.put(id, "v")
     feed.advance()
-    for _ in range(4):
+    for _ in range(3):
         for _ in range(6):
             id = random.randrange(IDS)
             if id in feed.there and random.random() < 0.6:
@@ -112,7 +113,7 @@ def test_a_large_table_is_merged(
     table = DeltaTable(feed.lake.current_path(id))
     assert "deletionVectors" in (table.protocol().reader_features or ())
     operations = [commit["operation"] for commit in table.history()]
-    assert operations.count("MERGE") >= 4
+    assert operations.count("MERGE") >= 3
 
 
 def test_which_deletes_are_kept_is_a_setting(tmp_path: Path) -> None:

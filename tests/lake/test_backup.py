@@ -52,7 +52,7 @@ def make_simulation(folder: Path, transport: Literal["storage", "dump"], seed: i
             protocol="csv" if is_folder else "canal-json",
             transport=transport,
             seed=seed,
-            transactions=150,
+            transactions=84,
             flush_every=12,
         ),
     )

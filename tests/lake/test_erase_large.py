@@ -20,6 +20,7 @@ from tests.lake.test_erase import (
     leave_out,
     list_telling,
 )
+from tests.usual import usual
 from ticdc_assets.lake.advance import RecordSource
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.log.applied import read_last_snapshot
@@ -27,8 +28,9 @@ from ticdc_assets.store.delta_log import read_state
 from ticdc_assets.views.ledger import build_ledger
 
 
+@pytest.mark.parametrize("names", usual([(("d.p",),), ((),)], lambda names: not names))
 def test_large_tables_and_records_decoded_again_have_nothing_of_an_erased_row(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(table_features, "LARGE_TABLE", -1)
     person = Person()
@@ -59,10 +61,8 @@ def test_large_tables_and_records_decoded_again_have_nothing_of_an_erased_row(
     assert lake.lake.read(f"current/{id}").count() == len(LEFT)
     history = lake.lake.read(f"history/{id}")
     assert history.where("_valid_to IS NULL").count() == len(LEFT)
-    source = RecordSource(lambda _: placed(person.messages))
-    for names in (("d.p",), ()):
-        rebuild_from_raw(lake.lake, source, *names)
-        require_erased()
+    rebuild_from_raw(lake.lake, RecordSource(lambda _: placed(person.messages)), *names)
+    require_erased()
 
 
 def test_files_decoded_again_have_nothing_of_an_erased_row(

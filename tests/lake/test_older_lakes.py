@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from tests.lake.older_lakes import ARCHIVES, FEED, LAST, WINDOWS, send, unpack
 from ticdc_assets.lake.advance import advance, replay_tables
+from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.store.format import FORMAT, read_format
@@ -57,35 +58,62 @@ def find_format(lake: LakeSession) -> int:
     return read_format(lake.location, LakeReader(lake.location).open("applied"))
 
 
+def rebuild(lake: LakeSession) -> None:
+    applied = read_last_snapshot(lake)
+    request = ReplayRequest(frozenset(applied.state.incarnations), 0)
+    result = replay_tables(lake, applied, request, lambda *_: None)
+    assert (result.replayed, result.problems) == (3, [])
+
+
+@pytest.fixture(scope="module")
+def new(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, list[str]]]:
+    """What a new lake keeps beside: behind the older ones' last window, the last, and a rebuild."""
+    root = str(tmp_path_factory.mktemp("new"))
+    lake = LakeSession(spark, Lake(root, FEED.id), FEED)
+    kept = []
+    for ts in WINDOWS:
+        advance(lake, send(ts))
+        if ts in (LAST, max(WINDOWS)):
+            kept.append(read_beside(lake))
+    assert find_format(lake) == FORMAT
+    rebuild(lake)
+    return [*kept, read_beside(lake)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", ARCHIVES)
-def test_a_lake_of_any_format_goes_on(spark: SparkSession, tmp_path: Path, number: int) -> None:
+def test_a_lake_of_any_format_goes_on(
+    spark: SparkSession,
+    new: list[dict[str, list[str]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+) -> None:
     lake = LakeSession(spark, Lake(unpack(tmp_path, number), FEED.id), FEED)
     assert find_format(lake) == number
-    new = LakeSession(spark, Lake(str(tmp_path / "new"), FEED.id), FEED)
-    done = [ts for ts in WINDOWS if ts <= LAST]
-    for ts in done:
-        check_rows(lake, ts)
-        advance(new, send(ts))
-    assert read_beside(lake) == read_beside(new)
+    for ts in WINDOWS:
+        if ts <= LAST:
+            check_rows(lake, ts)
+    before, at_the_end, rebuilt = new
+    assert read_beside(lake) == before
     # Who reads an older lake leaves it as it is.
     assert find_format(lake) == number
-    for ts in WINDOWS:
-        if ts > LAST:
-            result = advance(lake, send(ts))
-            assert result.applied.resolved_ts == ts
-            assert result.applied.problems == []
-            advance(new, send(ts))
-            assert find_format(lake) == find_format(new) == FORMAT
+    # Tables go on as large ones, which they were, or become small: in one of the windows each.
+    for place, ts in enumerate(ts for ts in WINDOWS if ts > LAST):
+        is_large = (place + number) % 2 == 1
+        monkeypatch.setattr(table_features, "LARGE_TABLE", -1 if is_large else 1 << 20)
+        result = advance(lake, send(ts))
+        assert result.applied.resolved_ts == ts
+        assert result.applied.problems == []
+        assert find_format(lake) == FORMAT
     for ts in WINDOWS:
         check_rows(lake, ts)
-    assert read_beside(lake) == read_beside(new)
+    assert read_beside(lake) == at_the_end
 
-    for each in (lake, new):
-        applied = read_last_snapshot(each)
-        rebuilt = ReplayRequest(frozenset(applied.state.incarnations), 0)
-        result = replay_tables(each, applied, rebuilt, lambda *_: None)
-        assert (result.replayed, result.problems) == (3, [])
+    monkeypatch.setattr(table_features, "LARGE_TABLE", -1 if number % 2 else 1 << 20)
+    rebuild(lake)
     for ts in WINDOWS:
         check_rows(lake, ts)
-    assert read_beside(lake) == read_beside(new)
+    assert read_beside(lake) == rebuilt

@@ -35,10 +35,12 @@ def test_a_lake_is_copied_from_any_store_to_any_other(tmp_path: Path) -> None:
         # Data files of the same name have the same bytes.
         assert (copied.files, again.files) == (copied.copied, copied.copied)
         assert again.copied < copied.copied
-    for root in places:
+    # That they go on window by window is the same in any store.
+    later = {place: (3, 4, 5) if place == places[-1] else (5,) for place in places}
+    for root, windows in later.items():
         copy = open_lake(root)
         assert read_last_snapshot(copy).snapshot_id == 2
         assert read_addresses(copy) == LIFE[1][1]
-        for number in range(3, 6):
+        for number in windows:
             assert advance(copy, send(number)).applied.problems == []
             assert read_addresses(copy) == LIFE[number - 1][1]

@@ -236,18 +236,14 @@ def test_of_concurrent_commits_to_a_lake_on_s3_one_takes_effect(server: str) -> 
     assert LakeReader(lake.location).open("t").version() == 1
 
 
-def test_addresses_on_s3_follow_their_names(server: str) -> None:
-    lake = open_addressed("s3a://lakes/by name")
-    # Names that are gone, that change places, and that come again with rows.
-    for windows in (2, 3, 5, len(LIFE)):
-        assert advance(lake, send(windows)).applied.problems == []
-        assert read_addresses(lake) == LIFE[windows - 1][1], windows
-
-
-def test_maintenance_on_s3_removes_what_nothing_needs(server: str) -> None:
+def test_addresses_on_s3_follow_their_names_and_maintenance_removes_what_nothing_needs(
+    server: str,
+) -> None:
     lake = open_addressed("s3a://lakes/kept")
+    # Names that are gone, that change places, and, below, that come again with rows.
     for windows in (2, 3, 5):
         assert advance(lake, send(windows)).applied.problems == []
+        assert read_addresses(lake) == LIFE[windows - 1][1], windows
     left = "kept/lake/f/events/left.parquet"
     client = open_client(server)
     client.put_object(Bucket="lakes", Key=left, Body=b"x" * 1000)
