@@ -182,3 +182,16 @@ def test_a_night_that_was_killed_goes_on_with_what_is_left(tidb: Tidb, lake: Tid
     assert 0 < len(names) < len(ROWS)
     assert rest.left == names
     assert [(each.name, each.verdict) for each in rest.verify()] == [(n, "equal") for n in names]
+
+    # The next night, too, is killed; a table that is new has no part in what it had begun.
+    Clock.time += timedelta(days=1)
+    night = open_night(lake, open_upstream=partial(interrupted, lake, kill), prove_every_days=1)
+    with pytest.raises(Killed):
+        list(night.verify())
+    lake.feed.alter("new", "CREATE", f"CREATE TABLE new {DDL}")
+    assert lake.advance(tidb.now()) == []
+    rest = open_night(lake, prove_every_days=1)
+    names = rest.left
+    assert "nightly.new" in names
+    assert [each.name for each in rest.verify()] == names
+    assert Results(lake.session.location).read_progress() == (None, {})

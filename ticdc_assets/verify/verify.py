@@ -111,7 +111,7 @@ class _Run:
         run, known = self.results.read_progress()
         if run is not None:
             snapshot = read_snapshot(self._environment.reader, run.snapshot_id)
-            tables = self._select(snapshot, names)
+            tables = self._select(last if names else snapshot, names)
             is_newest = run.snapshot_id == last.snapshot_id
             is_there = have_files(self._environment.reader, snapshot.versions, run.tables)
             can_continue = is_there and self._can_continue(snapshot, is_newest=is_newest)
