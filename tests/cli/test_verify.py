@@ -1,15 +1,12 @@
 """The command `verify`, and its job in the graph, on a real server; neither needs Spark here."""
 
 import json
-from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
 import pyarrow as pa
-import pyarrow.compute as pc
 import pymysql
 import pytest
-from deltalake import write_deltalake
 
 from tests.cli.conftest import Run
 from tests.lake.upstream_copy import UpstreamCopy, read_schema
@@ -17,7 +14,6 @@ from tests.mariadb_server import MariaDb
 from tests.servers import HOST
 from ticdc_assets import definitions
 from ticdc_assets.changefeed import load_changefeeds
-from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.verify import table
 
 DDL = "CREATE TABLE goods (id int NOT NULL PRIMARY KEY, title varchar(20))"
@@ -137,97 +133,3 @@ def test_the_job_reports_a_check_per_table(
         failed_in = "ticdc/first_failed_in"
         assert second.metadata[failed_in] == first.metadata[failed_in]
         assert "two" not in repr(first)
-
-
-def age(copy: UpstreamCopy, days: float) -> None:
-    """Let all verifications be older."""
-    opened = LakeReader(copy.lake.location).open("verifications")
-    rows = opened.to_pyarrow_table()
-    moved = pc.subtract(rows["verified_at"], pa.scalar(timedelta(days=days)))
-    rows = rows.set_column(rows.column_names.index("verified_at"), "verified_at", moved)
-    write_deltalake(opened, rows, mode="overwrite")
-
-
-def test_a_share_every_night_and_a_check_of_how_old_each_proof_is(
-    shop: tuple[UpstreamCopy, list[object]], tmp_path: Path, run: Run
-) -> None:
-    copy, options = shop
-    file = tmp_path / "changefeeds.toml"
-    code, _, err = run("verify", *options, "--share")
-    reason = "is not set: it says in how many nights every table is to be verified once"
-    assert (code, err) == (
-        2,
-        [f"ticdc-assets: changefeed f.upstream: prove-every-days: {reason}"],
-    )
-    with file.open("a") as declared:
-        declared.write("prove-every-days = 2\n")
-    graph = definitions.graph(load_changefeeds(file).values(), str(tmp_path / "lake"))
-    repository = graph.get_repository_def()
-    schedule = repository.get_schedule_def("verify_f_nightly")
-    assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
-    asset = dg.AssetKey(["f", "current", "shop", "goods"])
-    equality, recency = (
-        dg.AssetCheckKey(asset, name) for name in ("equals_upstream", "proof_is_recent")
-    )
-    assert {equality, recency} <= repository.asset_graph.asset_check_keys
-    with dg.DagsterInstance.ephemeral() as instance:
-        (request,) = (
-            schedule.evaluate_tick(
-                dg.build_schedule_context(instance, repository_def=repository)
-            ).run_requests
-            or ()
-        )
-
-        def run_job(name: str, **config: object) -> dict[str, dg.AssetCheckEvaluation]:
-            job = repository.get_job(name)
-            result = job.execute_in_process(instance=instance, **config)
-            found = result.get_asset_check_evaluations()
-            assert {each.asset_key for each in found} <= {asset}
-            outputs = (each for each in result.all_events if each.is_successful_output)
-            costs.extend(output.step_output_data.metadata for output in outputs)
-            return {each.check_name: each for each in found}
-
-        costs: list[dict[str, dg.MetadataValue]] = []
-        found = run_job("verify_f", run_config=request.run_config)
-        assert (found["equals_upstream"].passed, found["proof_is_recent"].passed) == (True, True)
-        assert (found["proof_is_recent"].description or "").startswith("equal to TiDB at ")
-        assert costs[-1]["ticdc/rows_read"].value == 3
-        assert costs[-1]["ticdc/rows_sent"].value == 0
-        assert costs[-1]["ticdc/tables_left"].value == 0
-        assert int(str(costs[-1]["ticdc/statements"].value)) > 0
-
-        # Nothing is left for this night; the check is evaluated all the same.
-        again = run_job("verify_f", run_config=request.run_config)
-        assert set(again) == {"proof_is_recent"}
-        assert costs[-1]["ticdc/statements"].value == 0
-        code, _, err = run("verify", *options, "--share")
-        assert (code, err) == (0, ["tonight's share has been verified already"])
-
-        # Where no run verifies any more, the nightly maintenance says so, and only once.
-        assert run_job("maintain_f") == {}
-        age(copy, 2.4)
-        assert run_job("maintain_f") == {}
-        age(copy, 0.2)
-        late = run_job("maintain_f")["proof_is_recent"]
-        assert (late.passed, late.severity) == (False, dg.AssetCheckSeverity.WARN)
-        assert "3 d ago" in (late.description or "")
-        assert run_job("maintain_f") == {}
-        code, out, err = run("status", *options)
-        assert "proofs: f: 1 table not proven equal to TiDB in the last 2 days: see" in err[-1]
-
-        # A difference is an error of one check, and no proof for the other.
-        copy.server.run("USE shop", "UPDATE goods SET title = 'zwei' WHERE id = 2")
-        config = {"share": True, "wait_seconds": 0}
-        found = run_job("verify_f", run_config={"ops": {"compare_f_tables": {"config": config}}})
-        assert found["equals_upstream"].severity == dg.AssetCheckSeverity.ERROR
-        assert not found["proof_is_recent"].passed
-        code, out, err = run("tables", *options)
-        assert (code, "differed from TiDB at" in out.decode()) == (0, True)
-        assert "(1 row); equal to TiDB at" in out.decode()
-        code, out, err = run("status", *options, "--format", "json")
-        proofs = json.loads(out)["proofs"]
-        assert (proofs["differs"], proofs["late"], proofs["proven"]) == (1, 1, 0)
-        assert (proofs["every_days"], proofs["verified_tables"]) == (2, 1)
-        # The hashes of three rows, and the row that differs.
-        assert (proofs["rows_read"], proofs["rows_sent"]) == (3, 3 + 1)
-        assert [line for line in err if line.startswith("differs: f: 1 table")]

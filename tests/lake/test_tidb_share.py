@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import pairwise
@@ -14,8 +14,10 @@ import pytest
 from tests.lake.test_tidb_verify import Killed, interrupted
 from tests.lake.tidb_feed import TidbFeed, TidbLake, busy
 from tests.tidb_server import Tidb
+from ticdc_assets.checks.equality import evaluate_newest_verifications
+from ticdc_assets.checks.proof import evaluate_proofs
 from ticdc_assets.lake.log import verifications
-from ticdc_assets.lake.log.verifications import Results, TableVerification
+from ticdc_assets.lake.log.verifications import Results
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.verify import night as nights
 from ticdc_assets.verify.night import Night
@@ -75,66 +77,86 @@ def describe(lake: TidbLake, table: str) -> str:
     return found.judge(DAYS, Clock.time).text
 
 
-def test_all_tables_have_their_night_and_a_difference_is_found_on_its_own(
-    tidb: Tidb, lake: TidbLake
-) -> None:
-    seen: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    costs = []
+@dataclass
+class Nights:
+    """Nights that each verify a share: the verdicts of each table by their night, and the costs."""
 
-    def pass_night(number: int) -> list[TableVerification]:
-        Clock.time = FIRST + timedelta(days=number)
-        assert lake.advance(tidb.now()) == []
-        night = open_night(lake)
+    lake: TidbLake
+    seen: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
+    costs: list[int] = field(default_factory=list)
+
+    def pass_by(self) -> None:
+        Clock.time = FIRST + timedelta(days=len(self.costs))
+        assert self.lake.advance(self.lake.feed.server.now()) == []
+        night = open_night(self.lake)
         found = list(night.verify())
         for each in found:
-            seen[each.table].append((number, each.verdict))
-        costs.append(night.rows_read)
+            self.seen[each.table].append((len(self.costs), each.verdict))
+        self.costs.append(night.rows_read)
         assert night.rows_read == sum(each.rows_summed for each in found)
         assert night.left == []
         assert night.statements >= len(found)
         # The share is done; whoever starts it again reads nothing.
-        assert list(open_night(lake).verify()) == []
-        return found
+        assert list(open_night(self.lake).verify()) == []
 
+
+def test_all_tables_have_their_night_and_a_difference_is_found_on_its_own(
+    tidb: Tidb, lake: TidbLake
+) -> None:
+    nights = Nights(lake)
     with busy(lake.feed, "a", "b", clients=1):
         lake.load()
-        pass_night(0)
-    for number in range(1, DAYS):
-        pass_night(number)
-    assert {verdict for each in seen.values() for _, verdict in each} == {"equal"}
+        nights.pass_by()
+    while len(nights.costs) < DAYS:
+        nights.pass_by()
+    assert {verdict for each in nights.seen.values() for _, verdict in each} == {"equal"}
     # Nobody sends this change.
     tidb.run("UPDATE nightly.wrong SET v = 'other' WHERE id = 10000007")
     lake.feed.alter("named", "RENAME", "RENAME TABLE named TO renamed")
     lake.feed.alter("dropped", "ERASE", "DROP TABLE dropped")
     lake.feed.alter("dropped", "CREATE", f"CREATE TABLE dropped {DDL}")
-    for number in range(DAYS, 3 * DAYS):
-        pass_night(number)
+    while len(nights.costs) < 3 * DAYS:
+        nights.pass_by()
 
     # Every table in any three nights, whatever it is named by then.
+    seen, costs = nights.seen, nights.costs
     seen["renamed"] = seen.pop("named") + seen["renamed"]
     for name, found in seen.items():
-        at = [number for number, _ in found]
-        assert at[0] < DAYS, name
+        at = [-1, *(number for number, _ in found), 3 * DAYS]
         assert all(later - sooner <= DAYS for sooner, later in pairwise(at)), name
-        assert 3 * DAYS - at[-1] <= DAYS, name
     # One table has most rows, and the others of a night cost no more than its share.
     assert max(costs) <= 3000 + 2 * (sum(ROWS.values()) + 1000 * len(ROWS)) / DAYS
     assert min(costs) < 3000
-    assert {verdict for _, verdict in seen["wrong"]} == {"equal", "differs"}
-    (first, _), *_ = (each for each in seen["wrong"] if each[1] == "differs")
+    first = next(number for number, verdict in seen["wrong"] if verdict == "differs")
     assert DAYS <= first < 2 * DAYS
-    others = {name: found for name, found in seen.items() if name != "wrong"}
-    assert {verdict for found in others.values() for _, verdict in found} == {"equal"}
+    others = [found for name, found in seen.items() if name != "wrong"]
+    assert {verdict for found in others for _, verdict in found} == {"equal"}
+    require_shown(lake, costs[-1])
 
-    summary = read_proof_summary(lake.session.location, lake.session.feed, Clock.time)
+
+def require_shown(lake: TidbLake, cost: int) -> None:
+    """Assert what is shown of six tables, of which `wrong` differs, and of the last night."""
+    location, feed = lake.session.location, lake.session.feed
+    summary = read_proof_summary(location, feed, Clock.time)
     assert summary.by_state == {"proven": 5, "differs": 1}
     # Its last proof is of the first nights.
     assert summary.late == 1
     assert summary.last_night is not None
-    assert summary.last_night.rows_read == costs[-1]
+    assert summary.last_night.rows_read == cost
     assert describe(lake, "wrong").startswith("differed from TiDB at ")
     assert "(1 row); equal to TiDB at " in describe(lake, "wrong")
     assert describe(lake, "renamed").startswith("equal to TiDB at ")
+    evaluations = evaluate_newest_verifications(lake.session)
+    # By present names, and not of a table that is gone.
+    checks = {
+        (each.asset_key.path[-1], each.check_name): each.passed
+        for each in (*evaluations, *evaluate_proofs(feed, location, Clock.time))
+    }
+    assert checks == {
+        (name, check): name != "wrong"
+        for name in ("a", "b", "big", "dropped", "renamed", "wrong")
+        for check in ("equals_upstream", "proof_is_recent")
+    }
 
 
 def test_a_night_ends_with_its_minutes_and_goes_on_at_newer_snapshots(
