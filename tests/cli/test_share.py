@@ -30,6 +30,7 @@ Shop = tuple[UpstreamCopy, list[object]]
 class Nights:
     """The jobs of a changefeed that wants every table proven in two days."""
 
+    graph: dg.Definitions
     repository: Any
     instance: dg.DagsterInstance
     # What each run says of its cost.
@@ -55,6 +56,17 @@ class Nights:
         request.run_config["ops"]["compare_f_tables"]["config"]["wait_seconds"] = 0
         return self.run("verify_f", run_config=request.run_config)
 
+    def evaluate(self, check: dg.AssetCheckKey) -> dg.AssetCheckEvaluation:
+        """Launch a check by itself."""
+        result = dg.materialize(
+            list(self.graph.assets or ()),
+            instance=self.instance,
+            resources=self.graph.resources,
+            selection=dg.AssetSelection.checks(check),
+        )
+        (found,) = result.get_asset_check_evaluations()
+        return found
+
     def read_cost(self, name: str) -> int:
         return int(self.costs[-1][f"ticdc/{name}"].value)
 
@@ -69,7 +81,7 @@ def nights(shop: Shop, tmp_path: Path) -> Iterator[Nights]:
     checks = {dg.AssetCheckKey(ASSET, name) for name in ("equals_upstream", "proof_is_recent")}
     assert checks <= repository.asset_graph.asset_check_keys
     with dg.DagsterInstance.ephemeral() as instance:
-        yield Nights(repository, instance)
+        yield Nights(graph, repository, instance)
 
 
 def age(copy: UpstreamCopy, days: float) -> None:
@@ -124,6 +136,13 @@ def test_a_proof_that_becomes_old_is_reported_where_no_run_verifies_any_more(
     assert "3 d ago" in (late.description or "")
     # Once.
     assert nights.run("maintain_f") == {}
+    again = nights.evaluate(dg.AssetCheckKey(ASSET, "proof_is_recent"))
+    assert (again.passed, again.description) == (False, late.description)
+    equality = nights.evaluate(dg.AssetCheckKey(ASSET, "equals_upstream"))
+    assert (equality.passed, equality.description) == (
+        True,
+        "equal to TiDB at 1970-01-01 00:00:00 UTC",
+    )
     _, _, err = run("status", *shop[1])
     assert "proofs: f: 1 table not proven equal to TiDB in the last 2 days: see" in err[-1]
 
