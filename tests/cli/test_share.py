@@ -1,6 +1,7 @@
 """A share every night by Dagster's schedule and by the command, and the check of proofs' age."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -121,6 +122,11 @@ def test_the_schedule_verifies_a_share_and_states_its_cost(
     code, out, err = run("verify", *shop[1], "--share")
     assert (code, out.decode().splitlines()[0].split(" at ")[0]) == (0, "shop.goods: equal")
     assert err[-1].startswith("upstream read 3 rows and sent 0 rows, ")
+
+
+def test_a_night_before_anything_was_applied_is_no_failure(shop: Shop, nights: Nights) -> None:
+    shutil.rmtree(shop[0].lake.location.path(""))
+    assert nights.verify() == {}
 
 
 def test_a_proof_that_becomes_old_is_reported_where_no_run_verifies_any_more(

@@ -51,7 +51,7 @@ def maintenance_job(names: FeedNames) -> dg.JobDefinition:
         check_days(config.retain_days, config.expire_days)
         runs = remove_old_runs(context.instance, {FEED_TAG: names.tag}, config.run_days)
         with redacted_errors(), lost_server_errors(), running_as(context.run.run_id):
-            if not _has_snapshot(LakeReader(location)):
+            if not has_snapshot(LakeReader(location)):
                 context.log.info("The lake holds nothing of this changefeed yet.")
                 yield dg.Output(None, metadata={"ticdc/runs_removed": runs})
                 return
@@ -99,7 +99,8 @@ def _note_proofs(
             yield note_failure(context.instance, evaluation, context.run_id)
 
 
-def _has_snapshot(reader: LakeReader) -> bool:
+def has_snapshot(reader: LakeReader) -> bool:
+    """Return whether anything of a changefeed was applied."""
     try:
         read_existing_snapshot(reader)
     except LakeNotFound:

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from ticdc_assets.assets.advance import get_resources, resource_keys
 from ticdc_assets.assets.check_results import note_failure, show_evaluations
+from ticdc_assets.assets.maintenance import has_snapshot
 from ticdc_assets.checks.equality import make_equality_evaluation
 from ticdc_assets.checks.proof import evaluate_proofs
 from ticdc_assets.lake.log.verifications import Results, TableVerification
@@ -62,6 +63,9 @@ def verification_job(names: FeedNames) -> dg.JobDefinition:
     ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
         spark, location = get_resources(context, names)
         with redacted_errors(), lost_server_errors():
+            if config.share and not has_snapshot(LakeReader(location)):
+                context.log.info("The lake holds nothing of this changefeed yet.")
+                return
             environment = _open_environment(names, location, spark, config)
             night = Night(environment, _show_nothing) if config.share else None
             results = night.verify() if night else verify(environment, config.tables, _show_nothing)
