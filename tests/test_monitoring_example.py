@@ -13,6 +13,7 @@ from ticdc_assets.cli.metric_families import METRICS
 from ticdc_assets.cli.metrics_options import DEFAULT_LISTEN
 from ticdc_assets.plan.state import ShownStatus
 from ticdc_assets.store.last_run import RunResult
+from ticdc_assets.views.proofs import ProofState
 from ticdc_assets.views.status import ChangefeedState
 
 ROOT = Path(__file__).parents[1]
@@ -32,6 +33,7 @@ VALUES = {
     "status": {*get_args(ShownStatus)[1:], "live", "waiting", "paused"},
     "result": get_args(RunResult),
     "part": ("declarations", "metrics", "source", "lake"),
+    "proof": get_args(ProofState),
     "stage": ("ingest", "decode", "apply", "history", "publish", "replay", "load"),
 }
 

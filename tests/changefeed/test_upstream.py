@@ -32,6 +32,9 @@ def test_a_database_is_declared_with_a_reference_to_its_password(tmp_path: Path)
     upstream = declare(tmp_path, table).upstream
     assert upstream == Upstream("::1", "verify", 3306, Reference("env", "SHOP_PASSWORD"))
     assert upstream.address == "[::1]:3306"
+    table = 'host = "h"\nuser = "u"\nprove-every-days = 7\nprove-minutes = 60'
+    upstream = declare(tmp_path, table).upstream
+    assert upstream == Upstream("h", "u", prove_every_days=7, prove_minutes=60)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,11 @@ def test_a_database_is_declared_with_a_reference_to_its_password(tmp_path: Path)
             "are both set: remove one",
         ),
         ('host = "a"\nuser = 1', "user must be a string"),
+        *(
+            (f'host = "a"\nuser = "u"\nprove-every-days = {wrong}', "a number from 1 to 90")
+            for wrong in ("0", "91", "true", '"weekly"')
+        ),
+        ('host = "a"\nuser = "u"\nprove-minutes = 5', "set that, too"),
     ],
 )
 def test_what_cannot_work_is_an_error_that_quotes_no_value(

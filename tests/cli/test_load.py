@@ -169,6 +169,34 @@ def test_an_export_that_cannot_be_loaded_is_an_error_before_spark_starts(
     assert "must be a folder or a bucket" in fails_with("kafka://h:1/t")
 
 
+SST = "4_2_31b8_1764291003_write.sst"
+
+
+@pytest.mark.parametrize(
+    ("paths", "what"),
+    [
+        (["backup.lock", "backupmeta", f"1/{SST}"], "a backup of BR's"),
+        # One that did not finish has no `backupmeta`, and of a log backup that is a folder.
+        ([f"1/{SST}"], "a backup of BR's"),
+        (["v1/backupmeta/063c2-6.meta", "v1/global_checkpoint/1.ts"], "a backup of BR's"),
+        (["5a0f/000004.sst", "5a0f/MANIFEST-000001"], "a folder in which TiDB Lightning sorts"),
+        (["5a0f/MANIFEST-000001", "5a0f/OPTIONS-000003"], "a folder in which TiDB Lightning sorts"),
+    ],
+)
+def test_a_folder_of_another_tool_is_named_with_what_to_load_in_its_place(
+    run: Run, tmp_path: Path, paths: list[str], what: str
+) -> None:
+    declare(tmp_path)
+    folder = tmp_path / "backup"
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(b"x")
+    code, out, (line,) = run("load", folder)
+    assert (code, out) == (2, b"")
+    assert f"{folder}: DIR: is {what}" in line
+    assert "read the database with load --from-upstream, or export it with Dumpling" in line
+
+
 @pytest.mark.parametrize(
     ("size", "seconds", "shown"),
     [

@@ -4,7 +4,7 @@ import json
 import shutil
 from collections import Counter
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from tests.resources.s3_account import open_client, s3_account
 from ticdc_assets.cli import metrics as command
 from ticdc_assets.cli.metric_families import METRICS
 from ticdc_assets.cli.status import ReadStatus
+from ticdc_assets.lake.log.verifications import Results, TableVerification
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.last_run import StageClock
 from ticdc_assets.store.lock import locked
@@ -245,7 +246,20 @@ def test_what_cannot_be_read_is_a_metric(
 
 def test_every_metric_has_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     declare("a")
-    lake = make_lake("a", ["t"])
+    with Path("changefeeds.toml").open("a") as file:
+        file.write('[changefeed.upstream]\nhost = "h"\nuser = "u"\nprove-every-days = 2\n')
+    lake = make_lake("a", ["t", "u", "v"])
+    results = Results(lake)
+    results.prepare()
+    for incarnation, days in (("t0", 1), ("t1", 9)):
+        at = datetime.now(UTC) - timedelta(days=days)
+        names = {"incarnation": incarnation, "database": "d", "table": "of then"}
+        cost = {"rows_summed": 100 * days, "rows_sent": days}
+        results.add(
+            TableVerification(
+                run="r", resolved_ts=1, verdict="equal", verified_at=at, **names, **cost
+            )
+        )
     with locked(lake, "advance"):
         StageClock(lake).end("apply", 1, listed=1)
     real = command.read_status
@@ -259,3 +273,11 @@ def test_every_metric_has_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     found = collect()
     assert {name for name, _ in found} == set(METRICS)
     assert found["ticdc_records_behind", (("changefeed", "a"),)] == 7
+    states = {"proven": 1, "old": 1, "never": 1, "differs": 0, "skipped": 0}
+    assert by(found, "ticdc_proof_tables", "proof", "a") == states
+    ages = by(found, "ticdc_table_proof_age_seconds", "table", "a")
+    assert ages == pytest.approx({"t": 86_400, "u": 9 * 86_400}, abs=60)
+    assert found["ticdc_proof_interval_seconds", (("changefeed", "a"),)] == 2 * 86_400
+    # The table that was never proven is as old as TiDB.
+    assert found["ticdc_proof_late", (("changefeed", "a"),)] == 2
+    assert found["ticdc_proof_rows_read", (("changefeed", "a"),)] == 100

@@ -149,7 +149,7 @@ def test_json_has_an_object_per_changefeed(run: Run) -> None:
     found = {record["changefeed"]: record for record in map(json.loads, out.splitlines())}
     assert set(found) == {"a", "b"}
     a, b = found["a"], found["b"]
-    assert {name for name in a if a[name] is None} == {"records_behind"}
+    assert {name for name in a if a[name] is None} == {"records_behind", "proofs"}
     assert (a["state"], a["is_late"], a["max_lag_seconds"]) == ("behind", True, 600)
     assert a["lag_seconds"] == pytest.approx(HOUR, abs=60)
     both = a["checkpoint_lag_seconds"] + a["lake_lag_seconds"]

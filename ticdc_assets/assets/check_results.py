@@ -13,8 +13,15 @@ from functools import cache, partial
 import dagster as dg
 
 from ticdc_assets.assets.markdown import code
-from ticdc_assets.checks import EQUALS_UPSTREAM, SnapshotRange, check_specs, evaluate_checks
+from ticdc_assets.checks import (
+    EQUALS_UPSTREAM,
+    PROOF_IS_RECENT,
+    SnapshotRange,
+    check_specs,
+    evaluate_checks,
+)
 from ticdc_assets.checks.equality import evaluate_newest_verifications
+from ticdc_assets.checks.proof import evaluate_proofs
 from ticdc_assets.naming import FeedNames, table_of
 from ticdc_assets.store.lake import LakeSession
 
@@ -112,15 +119,25 @@ def evaluate_run_checks(
         else:
             yield _note_first_failure(read_last(check), evaluation, context.run.run_id)
     rest = context.selected_asset_check_keys - evaluated
-    if any(check.name == EQUALS_UPSTREAM for check in rest):
-        for evaluation in show_evaluations(assets.names, evaluate_newest_verifications(lake)):
-            if evaluation.asset_check_key in rest:
-                rest = rest - {evaluation.asset_check_key}
-                yield note_failure(context.instance, evaluation, context.run.run_id)
+    for evaluation in show_evaluations(assets.names, _evaluate_verifications(lake, rest)):
+        if evaluation.asset_check_key in rest:
+            rest = rest - {evaluation.asset_check_key}
+            yield note_failure(context.instance, evaluation, context.run.run_id)
     for check in rest:
         last = read_last(check)
         if last is not None:
             yield last
+
+
+def _evaluate_verifications(
+    lake: LakeSession, selected: Collection[dg.AssetCheckKey]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Evaluate what checks were selected that say something of verifications."""
+    names = {check.name for check in selected}
+    if EQUALS_UPSTREAM in names:
+        yield from evaluate_newest_verifications(lake)
+    if PROOF_IS_RECENT in names:
+        yield from evaluate_proofs(lake.feed, lake.location)
 
 
 def leave_out_repeated(

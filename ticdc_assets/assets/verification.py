@@ -4,31 +4,49 @@ It reads Delta versions that no run changes, so it takes no lock and runs beside
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
 from ticdc_assets.assets.advance import get_resources, resource_keys
 from ticdc_assets.assets.check_results import note_failure, show_evaluations
+from ticdc_assets.assets.maintenance import has_snapshot
 from ticdc_assets.checks.equality import make_equality_evaluation
-from ticdc_assets.lake.log.verifications import Results
+from ticdc_assets.checks.proof import evaluate_proofs
+from ticdc_assets.lake.log.verifications import Results, TableVerification
 from ticdc_assets.naming import FeedNames
 from ticdc_assets.resources.catalog import read_catalog
-from ticdc_assets.resources.deployment import lost_server_errors
+from ticdc_assets.resources.deployment import SparkResource, lost_server_errors
 from ticdc_assets.resources.previews import read_preview_rows
 from ticdc_assets.resources.upstream import find_upstream
 from ticdc_assets.safe_text import redacted_errors
+from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.verify.night import Night
 from ticdc_assets.verify.verify import Environment, verify
 
 
 class Verification(dg.Config):
-    """Which tables to compare, by default all, and how much load upstream may get."""
+    """Which tables to compare, by default all, and how much load upstream may get.
+
+    With `share`, tonight's share of the tables, by the setting `prove-every-days`.
+    """
 
     tables: list[str] = Field(default_factory=list)
+    share: bool = False
     max_connections: int = 4
     rows_per_second: int | None = None
     wait_seconds: float = 60.0
+
+
+def share_config(names: FeedNames) -> dict[str, Any]:
+    """Return the configuration of a run that compares tonight's share."""
+    return {"ops": {_op_name(names): {"config": {"share": True}}}}
+
+
+def _op_name(names: FeedNames) -> str:
+    return f"compare_{names.identifier}_tables"
 
 
 def verification_job(names: FeedNames) -> dg.JobDefinition:
@@ -36,47 +54,31 @@ def verification_job(names: FeedNames) -> dg.JobDefinition:
     feed, name = names.feed, names.identifier
 
     @dg.op(
-        name=f"compare_{name}_tables",
+        name=_op_name(names),
         out=dg.Out(dg.Nothing, is_required=False),
         required_resource_keys=resource_keys(names.scope),
     )
     def _op(
         context: dg.OpExecutionContext, config: Verification
-    ) -> Iterator[dg.AssetCheckEvaluation]:
+    ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
         spark, location = get_resources(context, names)
         with redacted_errors(), lost_server_errors():
-            database = find_upstream(
-                feed,
-                max_connections=config.max_connections,
-                rows_per_second=config.rows_per_second,
-            )
-            environment = Environment(
-                LakeReader(location),
-                feed,
-                lambda: spark.open_lake(location, feed),
-                database.open_snapshot,
-                with_values=read_preview_rows() > 0,
-                wait_seconds=config.wait_seconds,
-            )
-            shown = {table.incarnation for table in read_catalog(location).named().values()}
-
-            def evaluate() -> Iterator[dg.AssetCheckEvaluation]:
-                results = verify(environment, config.tables, lambda rows: None)
-                for found in results:
-                    context.log.info(f"{found.name}: {found.verdict}")
-                    if found.incarnation in shown and names.shown.per == "table":
-                        yield make_equality_evaluation(feed, found)
-                if names.shown.per != "table":
-                    # A check of several tables is about those that are not compared now, too.
-                    newest = Results(location).read_newest().values()
-                    each = (found for found in newest if found.incarnation in shown)
-                    yield from (make_equality_evaluation(feed, found) for found in each)
-
-            for evaluation in show_evaluations(names, evaluate()):
+            if config.share and not has_snapshot(LakeReader(location)):
+                context.log.info("The lake holds nothing of this changefeed yet.")
+                return
+            environment = _open_environment(names, location, spark, config)
+            night = Night(environment, _show_nothing) if config.share else None
+            results = night.verify() if night else verify(environment, config.tables, _show_nothing)
+            evaluations = _evaluate(context, names, location, results)
+            for evaluation in show_evaluations(names, evaluations):
                 if not names.shown.table_checks:
                     # What differs is in the lake and the log all the same.
                     continue
                 yield note_failure(context.instance, evaluation, context.run_id)
+            if night is not None:
+                if night.left:
+                    context.log.warning(f"left for the next night: {', '.join(night.left)}")
+                yield dg.Output(None, metadata=_list_cost(night))
 
     @dg.job(
         name=f"verify_{name}",
@@ -89,3 +91,56 @@ def verification_job(names: FeedNames) -> dg.JobDefinition:
         _op()
 
     return _job
+
+
+def _open_environment(
+    names: FeedNames, location: Lake, spark: SparkResource, config: Verification
+) -> Environment:
+    feed = names.feed
+    database = find_upstream(
+        feed, max_connections=config.max_connections, rows_per_second=config.rows_per_second
+    )
+    return Environment(
+        LakeReader(location),
+        feed,
+        lambda: spark.open_lake(location, feed),
+        database.open_snapshot,
+        with_values=read_preview_rows() > 0,
+        wait_seconds=config.wait_seconds,
+    )
+
+
+def _evaluate(
+    context: dg.OpExecutionContext,
+    names: FeedNames,
+    location: Lake,
+    results: Iterator[TableVerification],
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Make the check results of verifications, and then those of all proofs."""
+    feed = names.feed
+    shown = {table.incarnation for table in read_catalog(location).named().values()}
+    for found in results:
+        context.log.info(f"{found.name}: {found.verdict}")
+        if found.incarnation in shown and names.shown.per == "table":
+            yield make_equality_evaluation(feed, found)
+    if names.shown.per != "table":
+        # A check of several tables is about those that are not compared now, too.
+        newest = Results(location).read_newest().values()
+        each = (found for found in newest if found.incarnation in shown)
+        yield from (make_equality_evaluation(feed, found) for found in each)
+    yield from evaluate_proofs(feed, location)
+
+
+def _list_cost(night: Night) -> dict[str, int]:
+    """Return what a share cost the database, and how many tables are left of it."""
+    return {
+        "ticdc/rows_read": night.rows_read,
+        "ticdc/rows_sent": night.rows_sent,
+        "ticdc/statements": night.statements,
+        "ticdc/bytes_received": night.bytes_received,
+        "ticdc/tables_left": len(night.left),
+    }
+
+
+def _show_nothing(rows: int) -> None:
+    """Show no progress: the log of the run has a line per table."""

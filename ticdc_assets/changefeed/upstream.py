@@ -16,9 +16,15 @@ from typing import Any
 from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.changefeed.sink_uri import nearest
 
-_NAMES = ("host", "port", "user", "password-env", "password-file", "ca")
+_NAMES = (
+    *("host", "port", "user", "password-env", "password-file", "ca"),
+    *("prove-every-days", "prove-minutes"),
+)
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
 _PORT = 4000
+# What verifications found is kept for as long: the choice of a night counts what the last ones did.
+_MOST_DAYS = 90
+_MOST_MINUTES = 24 * 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,9 @@ class Upstream:
     port: int = _PORT
     password: Reference | None = None
     ca: str | None = None
+    # Every table is verified once in so many nights, each of which has so many minutes.
+    prove_every_days: int | None = None
+    prove_minutes: int | None = None
 
     @property
     def address(self) -> str:
@@ -62,7 +71,21 @@ def read_upstream(table: Mapping[str, Any], folder: Path) -> Upstream:
     if file:
         password = Reference("file", _find_path(file, folder))
     ca = _read_text(table, "ca")
-    return Upstream(host, user, port, password, ca and _find_path(ca, folder))
+    days = _read_number(table, "prove-every-days", _MOST_DAYS)
+    minutes = _read_number(table, "prove-minutes", _MOST_MINUTES)
+    if minutes is not None and days is None:
+        raise ValueError("prove-minutes bounds what prove-every-days begins: set that, too")
+    place = ca and _find_path(ca, folder)
+    return Upstream(host, user, port, password, place, days, minutes)
+
+
+def _read_number(table: Mapping[str, Any], name: str, most: int) -> int | None:
+    value = table.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= most:
+        raise ValueError(f"{name} must be a number from 1 to {most:,}")
+    return value
 
 
 def _read_text(table: Mapping[str, Any], name: str) -> str | None:

@@ -1,6 +1,7 @@
 """The check that a current table equals the one upstream: the result is a verification's."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -9,8 +10,10 @@ from ticdc_assets import naming
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks.results import format_cell
 from ticdc_assets.checks.specs import EQUALS_UPSTREAM
+from ticdc_assets.events.tso_text import format_time
 from ticdc_assets.lake.log.verifications import Results, TableVerification
 from ticdc_assets.naming import table_asset_key
+from ticdc_assets.resources.catalog import read_catalog
 from ticdc_assets.safe_text import escape_markdown
 from ticdc_assets.store.lake import LakeSession
 
@@ -19,9 +22,16 @@ _SAMPLE_ROWS = 10
 
 
 def evaluate_newest_verifications(lake: LakeSession) -> Iterator[dg.AssetCheckEvaluation]:
-    """Make the results of the newest verification of every table, whoever ran it."""
-    for found in Results(lake.location).read_newest().values():
-        yield make_equality_evaluation(lake.feed, found)
+    """Make the results of the newest verification of every table, whoever ran it.
+
+    A table that was renamed since has its result under its new name; one that is gone has none.
+    """
+    newest = Results(lake.location).read_newest()
+    for (database, table), known in read_catalog(lake.location).named().items():
+        if (found := newest.get(known.incarnation)) is not None:
+            yield make_equality_evaluation(
+                lake.feed, replace(found, database=database, table=table)
+            )
 
 
 def make_equality_evaluation(feed: Changefeed, found: TableVerification) -> dg.AssetCheckEvaluation:
@@ -37,9 +47,9 @@ def make_equality_evaluation(feed: Changefeed, found: TableVerification) -> dg.A
     )
 
 
-def _describe(found: TableVerification) -> str | None:
+def _describe(found: TableVerification) -> str:
     if found.verdict == "equal":
-        return None
+        return f"equal to TiDB at {format_time(found.resolved_ts)}"
     least = "" if found.complete else "at least "
     counted = f"{least}{found.different_rows:,} in the lake's table differences"
     text = found.reason or counted

@@ -27,6 +27,10 @@ _EQUALITY = (
     "The table equals the one upstream, row by row, at the ts of the newest verification: the job"
     " `verify` compares the two."
 )
+PROOF_IS_RECENT = "proof_is_recent"
+_PROOF = (
+    "A verification of the last {} days, as `prove-every-days` says, found the table equal to TiDB."
+)
 
 
 def check_specs(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list[dg.AssetCheckSpec]:
@@ -55,6 +59,13 @@ def check_specs(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list
             _spec(dg.AssetCheckKey(asset, EQUALS_UPSTREAM), _EQUALITY, results.EQUALITY)
             for asset in table_keys.values()
         ]
+        if (days := feed.upstream.prove_every_days) is not None:
+            specs += [
+                _spec(
+                    dg.AssetCheckKey(asset, PROOF_IS_RECENT), _PROOF.format(days), results.RECENCY
+                )
+                for asset in table_keys.values()
+            ]
     return specs
 
 

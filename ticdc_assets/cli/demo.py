@@ -68,7 +68,7 @@ def demo(options: argparse.Namespace) -> int:
     applied = read_existing_snapshot(reader)
     lines = overview.list_tables(reader, applied, dropped=False)
     _say_part(_format_stages(feed.transport, runs, lines))
-    _say_part(format_tables([make_table(location, applied, line) for line in lines]))
+    _say_part(format_tables([make_table(location, applied, line, {}) for line in lines]))
     _say_part([f"Schema history of {_TABLE}:"])
     versions = overview.read_schema_versions(reader, _TABLE)
     _say_part(format_schema_history(list(make_schemas(feed.id, versions))))

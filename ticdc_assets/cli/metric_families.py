@@ -15,6 +15,7 @@ from ticdc_assets.cli.status import ReadStatus
 from ticdc_assets.events.tso import physical_ms
 from ticdc_assets.store.last_run import LastRun, RunResult, StageWork
 from ticdc_assets.views.lake_sizes import LakeSizes
+from ticdc_assets.views.proofs import ProofState, ProofSummary
 from ticdc_assets.views.status import ChangefeedState
 
 _FEED = ("changefeed",)
@@ -81,6 +82,17 @@ METRICS: Mapping[str, Definition] = {
         f"Data files of a current table: the {_TABLES_SHOWN} that have most.", "database", "table"
     ),
     "ticdc_table_bytes": _gauge("Bytes of the same tables.", "database", "table"),
+    "ticdc_proof_tables": _gauge(
+        "Tables by their newest proof: proven, old, differs, skipped or never.", "proof"
+    ),
+    "ticdc_proof_late": _gauge("Tables not proven for longer than prove-every-days."),
+    "ticdc_proof_interval_seconds": _gauge("The setting prove-every-days."),
+    "ticdc_proof_rows_read": _gauge("Rows that upstream read in the last night that verified."),
+    "ticdc_proof_rows_sent": _gauge("Rows, or hashes of rows, that it sent then."),
+    "ticdc_table_proof_age_seconds": _gauge(
+        f"How long ago a table was proven: the {_TABLES_SHOWN} whose proof is oldest.",
+        *("database", "table"),
+    ),
 }
 
 
@@ -141,6 +153,8 @@ def add_changefeed(families: Families, status: ReadStatus, sizes: LakeSizes | No
         _add_runs(families, id, lake.last_run)
     if sizes is not None:
         _add_sizes(families, id, sizes)
+    if status.proofs is not None:
+        _add_proofs(families, id, status.proofs)
 
 
 def _add_runs(families: Families, id: str, run: LastRun) -> None:
@@ -173,6 +187,19 @@ def _add_sizes(families: Families, id: str, sizes: LakeSizes) -> None:
     for (database, table), size in reversed(largest[-_TABLES_SHOWN:]):
         families.add("ticdc_table_files", size.files, id, database, table)
         families.add("ticdc_table_bytes", size.bytes, id, database, table)
+
+
+def _add_proofs(families: Families, id: str, proofs: ProofSummary) -> None:
+    for state in get_args(ProofState):
+        families.add("ticdc_proof_tables", proofs.by_state.get(state, 0), id, state)
+    if proofs.every_days is not None:
+        families.add("ticdc_proof_late", proofs.late, id)
+        families.add("ticdc_proof_interval_seconds", proofs.every_days * 86_400, id)
+    if proofs.last_night is not None:
+        families.add("ticdc_proof_rows_read", proofs.last_night.rows_read, id)
+        families.add("ticdc_proof_rows_sent", proofs.last_night.rows_sent, id)
+    for age, database, table in proofs.ages[:_TABLES_SHOWN]:
+        families.add("ticdc_table_proof_age_seconds", age, id, database, table)
 
 
 def _find_seconds(ts: int | None) -> float | None:

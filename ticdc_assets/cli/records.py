@@ -11,6 +11,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ticdc_assets.cli.proof_records import Proof as Proof
+from ticdc_assets.cli.proof_records import Proofs as Proofs
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.lake.log.verifications import Verdict
 from ticdc_assets.plan.state import ShownStatus
@@ -80,6 +82,8 @@ class Status(Record, frozen=True, kw_only=True):
     partial: int
     quarantined: int
     catalog_problems: list[str]
+    # None without a database upstream, and where the lake cannot be read.
+    proofs: Proofs | None
     last_run: Run | None
     sizes: list[LayerSize]
 
@@ -103,6 +107,8 @@ class Table(Record, frozen=True, kw_only=True):
     address: str | None
     path: str | None
     delta_version: int | None
+    # None of a table that is gone, and without a database upstream.
+    proof: Proof | None
 
     @property
     def name(self) -> str:

@@ -3,7 +3,7 @@
 import argparse
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.output import print_records, say, warn, write_data
+from ticdc_assets.cli.proofs import read_table_proofs
 from ticdc_assets.cli.quarantine import warn_of_quarantine
 from ticdc_assets.cli.schema_text import format_schema_history, make_schemas
 from ticdc_assets.cli.source import find_changefeed, format_command, open_names
@@ -42,7 +43,8 @@ def tables(options: argparse.Namespace) -> int:
     lines = select_tables(names, listed, options.patterns)
     for wait in describe_waits(find_changefeed(options), applied.state):
         warn(wait)
-    found = [make_table(reader.location, applied, line) for line in lines]
+    proofs = read_table_proofs(reader.location, find_changefeed(options))
+    found = [make_table(reader.location, applied, line, proofs) for line in lines]
     print_records(options, found, format_paths if options.paths else format_tables)
     if options.paths or options.format == "json":
         return 0
@@ -74,7 +76,12 @@ def select_tables(
     return lines
 
 
-def make_table(location: Lake, applied: Snapshot, line: overview.TableOverview) -> records.Table:
+def make_table(
+    location: Lake,
+    applied: Snapshot,
+    line: overview.TableOverview,
+    proofs: Mapping[str, records.Proof],
+) -> records.Table:
     """Make the record of a table in the last snapshot."""
     version = applied.versions.get(line.incarnation or "")
     # A table that stopped in its first window was never applied.
@@ -95,18 +102,24 @@ def make_table(location: Lake, applied: Snapshot, line: overview.TableOverview) 
         address=None if version is None else location.address(line.database, line.table),
         path=None if version is None else location.current_path(line.incarnation or ""),
         delta_version=version,
+        proof=proofs.get(line.incarnation or ""),
     )
 
 
 def format_tables(lines: Iterable[records.Table]) -> list[str]:
     """Format the list of tables in aligned columns."""
-    rows = [["table", "rows", "applied up to", "age", "schema version", "status"]]
+    lines = list(lines)
+    # Without a database, no table has a proof.
+    has_proofs = any(line.proof is not None for line in lines)
+    head = ["table", "rows", "applied up to", "age", "schema version", "status"]
+    rows = [head + ["proof"] * has_proofs]
     for line in lines:
         count = "" if line.rows is None else f"{line.rows:,}"
         version = "" if line.schema_version is None else str(line.schema_version)
         ts, age = line.resolved_ts, line.age_seconds or 0.0
         when = [texts.format_time(ts), format_seconds(age)] if ts else ["nothing", ""]
-        rows.append([escape_control(line.name), count, *when, version, line.status])
+        proof = ["" if line.proof is None else escape_control(line.proof.text)] * has_proofs
+        rows.append([escape_control(line.name), count, *when, version, line.status, *proof])
     return texts.align_columns(rows, _NUMBERS)
 
 

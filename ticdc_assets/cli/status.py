@@ -11,6 +11,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.output import print_records, warn
 from ticdc_assets.cli.patience import PATIENCE, end_command
+from ticdc_assets.cli.proofs import format_summaries, list_needs, make_summary, read_summaries
 from ticdc_assets.cli.source import find_changefeeds, format_command
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.duration import format_seconds
@@ -23,6 +24,7 @@ from ticdc_assets.resources.source_state import read_lake_states, read_source_st
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.last_run import LastRun
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.views.proofs import ProofSummary
 from ticdc_assets.views.status import LakeState, SourceState, judge
 from ticdc_assets.views.stored_sizes import measure_stored
 
@@ -63,6 +65,8 @@ class ReadStatus:
     record: records.Status
     source: SourceState
     lake: LakeState
+    # None without a database upstream, and where they cannot be read.
+    proofs: ProofSummary | None = None
 
 
 def read_status(
@@ -73,12 +77,15 @@ def read_status(
     lakes = read_lake_states(feeds, root, caller)
     sources = read_source_states(feeds, root, lakes, caller, max_lag)
     catalogs = read_catalog_problems(feeds, root, caller)
+    proofs = read_summaries(feeds, root, caller)
     found = []
     for feed in feeds:
         source, lake = sources[feed.id], lakes[feed.id]
         record = _make_record(feed.id, source, lake, max_lag)
-        record = replace(record, catalog_problems=catalogs.get(feed.id, []))
-        found.append(ReadStatus(record, source, lake))
+        proven = proofs.get(feed.id)
+        problems = catalogs.get(feed.id, [])
+        record = replace(record, catalog_problems=problems, proofs=make_summary(proven))
+        found.append(ReadStatus(record, source, lake, proven))
     return found
 
 
@@ -106,6 +113,7 @@ def _make_record(id: str, source: SourceState, lake: LakeState, max_lag: float) 
         partial=lake.partial,
         quarantined=lake.quarantined,
         catalog_problems=[],
+        proofs=None,
         last_run=None if lake.last_run is None else _make_run(lake.last_run),
         sizes=[],
     )
@@ -161,6 +169,8 @@ def format_status(found: Sequence[records.Status]) -> list[str]:
             ]
         )
     lines = texts.align_columns(rows, _NUMBERS)
+    if proofs := format_summaries(found):
+        lines = [*lines, "", *proofs]
     sizes = [["changefeed", *_SIZES]]
     for record in found:
         sizes += [[record.changefeed, *_format_size(size)] for size in record.sizes]
@@ -201,7 +211,7 @@ def _list_needs(options: argparse.Namespace, record: records.Status) -> Iterator
         inputs = texts.format_count(record.quarantined, "input or row", "inputs and rows")
         command = _format_command(options, "quarantine", id)
         yield f"quarantined: {id}: {inputs}, which tables may lack: see {command}"
-
+    yield from list_needs(record, _format_command(options, "tables", id))
     for problem in record.catalog_problems:
         # It begins with what it is about.
         yield problem.replace(": ", f": {id}: ", 1)

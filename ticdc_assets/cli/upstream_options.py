@@ -61,12 +61,18 @@ def add_load_options(command: argparse.ArgumentParser) -> None:
 
 def add_verify_options(command: argparse.ArgumentParser) -> None:
     """Add the options of `verify`."""
-    command.add_argument(
+    chosen = command.add_mutually_exclusive_group()
+    chosen.add_argument(
         "--table",
         metavar="DB.TABLE",
         action="append",
         type=parse_table,
         help="compare this table only; may be given several times (default: all)",
+    )
+    chosen.add_argument(
+        "--share",
+        action="store_true",
+        help="compare tonight's share of the tables, by the setting prove-every-days",
     )
     _add_limits(command.add_argument_group("load on the database"))
     command.add_argument(

@@ -13,6 +13,7 @@ from ticdc_assets.lake.log.verifications import TableVerification
 from ticdc_assets.resources.previews import read_preview_rows
 from ticdc_assets.resources.upstream import find_upstream
 from ticdc_assets.safe_text import escape_control
+from ticdc_assets.verify.night import Night
 from ticdc_assets.verify.verify import Environment
 from ticdc_assets.verify.verify import verify as verify_tables
 
@@ -34,10 +35,14 @@ def verify(options: argparse.Namespace) -> int:
     )
     progress = Progress()
     code = 0
+
+    def show(rows: int) -> None:
+        progress("verify", rows, None)
+
+    night = Night(environment, show) if options.share else None
+    names = options.table or ()
     try:
-        for found in verify_tables(
-            environment, options.table or (), lambda rows: progress("verify", rows, None)
-        ):
+        for found in night.verify() if night else verify_tables(environment, names, show):
             progress.end()
             print_records(options, [_make_record(feed.id, found)], format_verify)
             if found.verdict != "equal":
@@ -47,7 +52,22 @@ def verify(options: argparse.Namespace) -> int:
         progress.end()
     if options.format != "json":
         say(f"in {progress.seconds:.1f} s")
+    if night is not None:
+        _note_cost(night)
     return code
+
+
+def _note_cost(night: Night) -> None:
+    """Say what a night's share cost the database, and what is left of it."""
+    read, sent = (texts.format_count(n, "row") for n in (night.rows_read, night.rows_sent))
+    if not night.statements and not night.left:
+        warn("tonight's share has been verified already", "info")
+        return
+    size, statements = texts.format_size(night.bytes_received), f"{night.statements:,} statements"
+    warn(f"upstream read {read} and sent {sent}, {size} by {statements}", "info")
+    if night.left:
+        count = texts.format_count(len(night.left), "table")
+        warn(f"prove-minutes are over: {count} of the share left for the next night", "info")
 
 
 def _make_record(changefeed: str, found: TableVerification) -> records.Verify:

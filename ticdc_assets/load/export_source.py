@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.dumpling.export import Export, ExportedTable
+from ticdc_assets.dumpling.foreign import recognize_foreign
 from ticdc_assets.dumpling.metadata import METADATA, read_metadata
 from ticdc_assets.dumpling.path import ExportFile
 from ticdc_assets.dumpling.reader import read_head
@@ -73,6 +74,8 @@ class ExportSource:
     def _describe_other_files(self) -> str:
         """Say what a folder without a table of an export has, and what was expected."""
         names = [name for name, _ in self.skipped]
+        if (foreign := recognize_foreign(names)) is not None:
+            return foreign
         more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
         found = f"it has {names[0]}{more}" if names else "it has no file of a table"
         return (

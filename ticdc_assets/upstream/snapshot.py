@@ -91,6 +91,10 @@ class UpstreamSnapshot:
         self.ts = ts
         self.pace = pace
         self.connections = len(readers)
+        # What `query` took; its callers are several threads.
+        self.statements = 0
+        self.bytes_received = 0
+        self._lock = threading.Lock()
         self._free: queue.SimpleQueue[Reader] = queue.SimpleQueue()
         for reader in readers:
             self._free.put(reader)
@@ -107,7 +111,12 @@ class UpstreamSnapshot:
     def query(self, sql: str) -> Sequence[Row]:
         """Run a query on a connection that is free."""
         with self.borrow() as reader:
-            return reader.query(sql)
+            rows = reader.query(sql)
+        size = sum(len(value) for row in rows for value in row if value is not None)
+        with self._lock:
+            self.statements += 1
+            self.bytes_received += size
+        return rows
 
     def renew(self) -> None:
         """Let go of what was read; no query may be running."""

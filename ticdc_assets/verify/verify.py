@@ -7,7 +7,7 @@ has to be caught up, and rows whose difference is gone after the next window wer
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -83,7 +83,7 @@ Show = Callable[[int], None]
 
 def verify(
     environment: Environment, names: Sequence[str], show: Show
-) -> Iterator[TableVerification]:
+) -> Generator[TableVerification]:
     """Verify tables, by default all, and yield what was found; continue a run that was killed."""
     run = _Run(environment, names, show)
     yield from run.verify_all()
@@ -111,11 +111,11 @@ class _Run:
         run, known = self.results.read_progress()
         if run is not None:
             snapshot = read_snapshot(self._environment.reader, run.snapshot_id)
-            tables = self._select(snapshot, names)
+            tables = self._select(last if names else snapshot, names)
             is_newest = run.snapshot_id == last.snapshot_id
             is_there = have_files(self._environment.reader, snapshot.versions, run.tables)
             can_continue = is_there and self._can_continue(snapshot, is_newest=is_newest)
-            if tables == run.tables and can_continue:
+            if self.results.is_left_of(run, tables) and can_continue:
                 self.results.may_repeat = True
                 return run, known, snapshot
         tables = self._select(last, names)

@@ -132,6 +132,12 @@ class Results:
         rows = map(_read_row, self._read("verifications", pc.field("run") == run))
         return sorted(rows, key=lambda found: found.verified_at)
 
+    def is_left_of(self, run: RunProgress, tables: Sequence[str]) -> bool:
+        """Whether these are the tables of a run that was killed, or what is left of them."""
+        done = {found.incarnation for found in self.read_run(run.run)}
+        left = [id for id in run.tables if id not in done]
+        return list(tables) in (run.tables, left)
+
     def add(self, found: TableVerification) -> None:
         """Write a result, in place of what a killed run may have written of it."""
         rows = [
@@ -169,12 +175,15 @@ class Results:
         return equal
 
     def remove_old(self, before: datetime) -> None:
-        """Remove the results of verifications before a time, but for the newest of each table."""
+        """Remove the results before a time, but for the newest, and newest proof, of each table."""
         opened = self._writer.find("verifications")
         if opened is None:
             return
-        rows = self._reader.read(opened, ["verification", "incarnation", "verified_at"]).to_pylist()
-        newest = {r["incarnation"]: r for r in sorted(rows, key=lambda row: row["verified_at"])}
+        columns = ["verification", "incarnation", "verified_at", "verdict"]
+        rows = self._reader.read(opened, columns).to_pylist()
+        rows.sort(key=lambda row: row["verified_at"])
+        newest = {(r["incarnation"], None): r for r in rows}
+        newest |= {(r["incarnation"], "equal"): r for r in rows if r["verdict"] == "equal"}
         kept = {row["verification"] for row in newest.values() if row["verified_at"] < before}
         if not any(r["verified_at"] < before and r["verification"] not in kept for r in rows):
             return
