@@ -14,11 +14,7 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.lake.changes_tables import (
-    compare_readers,
-    compare_with_function,
-    compare_with_histories,
-)
+from tests.lake.changes_tables import compare_readers, compare_with_function, compare_with_histories
 from tests.lake.histories import History, histories
 from tests.lake.history_lake import FEED, HistoryLake
 from tests.lake.versions_at import list_schema_versions, print_rows, read_rows
@@ -39,7 +35,7 @@ from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.stream.problem import Problem
 from ticdc_assets.views.changes import changes
 
-Update = Callable[[LakeSession], list[Problem]]
+Update = Callable[[LakeSession, Snapshot], list[Problem]]
 WITH_HISTORY = dataclasses.replace(FEED, history=("shop.*",), changes=("shop.*",))
 
 WIDE = "id int primary key, v int, w int"
