@@ -90,7 +90,10 @@ COLUMNS = (
         pa.time64("us"), (time(23, 59, 59, 999999), time(0, 0, 0, 500000), None), "time",
     ),
     Typed("o", "char(10)", ("é", "", None), pa.string(), ("é", "", None), "char(10)"),
-    Typed("p", "varchar(40)", ("日本😀", "it's", None), pa.string(), ("日本😀", "it's", None), "text"),
+    Typed(
+        "p", "varchar(40)", ("日本😀", "it's", None),
+        pa.string(), ("日本😀", "it's", None), "text",
+    ),
     Typed("q", "longtext", (_LONG, "\t\\x41", None), pa.string(), (_LONG, "\t\\x41", None), "text"),
     Typed(
         "r", "varbinary(40)", ("AP9c", "", None), pa.binary(), (b"\x00\xff\\", b"", None), "bytea",

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote as quote_url
@@ -47,7 +47,7 @@ class QueriedRows:
         self,
         columns: Mapping[str, str],
         units: Sequence[str],
-        query: Callable[[str], pa.RecordBatchReader],
+        query: Callable[[str], AbstractContextManager[pa.RecordBatchReader]],
         state: str | None,
     ) -> None:
         """`columns` are expressions by name, and `units` what follows after FROM."""
@@ -56,8 +56,8 @@ class QueriedRows:
         self._query = query
         self.state = state
         self.bytes_read = 0
-        types = query(f"SELECT {', '.join(columns.values())} FROM {units[0]} LIMIT 0").schema.types
-        self.columns = dict(zip(columns, types, strict=True))
+        with query(f"SELECT {', '.join(columns.values())} FROM {units[0]} LIMIT 0") as rows:
+            self.columns = dict(zip(columns, rows.schema.types, strict=True))
 
     @property
     def units(self) -> int:
@@ -65,9 +65,10 @@ class QueriedRows:
 
     def read(self, unit: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         listed = ", ".join(self._expressions[name] for name in columns)
-        for batch in self._query(f"SELECT {listed} FROM {self._units[unit]}"):
-            self.bytes_read += batch.nbytes
-            yield batch.rename_columns(list(columns))
+        with self._query(f"SELECT {listed} FROM {self._units[unit]}") as rows:
+            for batch in rows:
+                self.bytes_read += batch.nbytes
+                yield batch.rename_columns(list(columns))
 
 
 # --- DuckDB ------------------------------------------------------------------
@@ -131,8 +132,9 @@ class DuckDbCopy:
         expressions = {column: _write_duckdb(column, type) for column, type in columns}
         stat = os.stat(self.path)
 
-        def query(sql: str) -> pa.RecordBatchReader:
-            return connection.cursor().execute(sql).to_arrow_reader(_ROWS_PER_BATCH)
+        @contextmanager
+        def query(sql: str) -> Iterator[pa.RecordBatchReader]:
+            yield connection.cursor().execute(sql).to_arrow_reader(_ROWS_PER_BATCH)
 
         state = f"{stat.st_size} {stat.st_mtime_ns} {place}"
         return QueriedRows(expressions, units, query, state)
@@ -214,12 +216,12 @@ def _quote_literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _querying(connection: Any) -> Callable[[str], pa.RecordBatchReader]:
-    def query(sql: str) -> pa.RecordBatchReader:
-        cursor = connection.cursor()
-        cursor.execute(sql)
-        reader: pa.RecordBatchReader = cursor.fetch_record_batch()
-        return reader
+def _querying(connection: Any) -> Callable[[str], AbstractContextManager[pa.RecordBatchReader]]:
+    @contextmanager
+    def query(sql: str) -> Iterator[pa.RecordBatchReader]:
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+            yield cursor.fetch_record_batch()
 
     return query
 

@@ -148,7 +148,8 @@ class _Run:
 
     def _open_and_compare(self, table: Incarnation, blank: TableVerification) -> TableVerification:
         if table.is_stopped:
-            return replace(blank, reason=f"it is {table.status} at {describe_ts(self._view.ts)}")
+            at = describe_ts(self._view.ts)
+            return replace(blank, reason=f"it is {table.status}, so the lake lacks rows of {at}")
         database, name = table.schema.database, table.schema.table
         with self._environment.copy.open(database, name) as theirs:
             if theirs is None:
