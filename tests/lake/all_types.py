@@ -1,12 +1,15 @@
 """A table of every type upstream with its extremes: texts as TiCDC sends them, and by hand the
 values that other writers have of the same rows."""
 
-from collections.abc import Iterator
+import base64
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+
+from tests.sql_server import Statement
 
 
 class Typed(NamedTuple):
@@ -28,10 +31,6 @@ _LONG = "long ✓ " * 1000
 _WIDE = "-" + "9" * 35 + "." + "9" * 30
 
 COLUMNS = (
-    Typed(
-        "id", "bigint NOT NULL PRIMARY KEY", ("-9223372036854775808", "0", "9223372036854775807"),
-        pa.int64(), (-(1 << 63), 0, (1 << 63) - 1), "bigint",
-    ),
     Typed("a", "tinyint(1)", ("1", "0", None), pa.bool_(), (True, False, None), "boolean"),
     Typed(
         "b", "bigint unsigned", ("18446744073709551615", "0", None),
@@ -107,31 +106,72 @@ COLUMNS = (
     ),
 )  # fmt: skip
 
-DDL = "CREATE TABLE `all types` ({}) CHARACTER SET utf8mb4".format(
+DDL = "CREATE TABLE `all types` (id bigint NOT NULL PRIMARY KEY, {}) CHARACTER SET utf8mb4".format(
     ", ".join(f"`{column.name}` {column.mysql}" for column in COLUMNS)
 )
 
 
-def list_images() -> list[dict[str, str | None]]:
-    """List the rows as texts."""
-    return [{column.name: column.texts[row] for column in COLUMNS} for row in range(3)]
+class Row(NamedTuple):
+    """A row: its key, the place of its values in those of each column, and of one other column."""
+
+    id: int
+    place: int = 0
+    other: tuple[str, int] | None = None
+
+    def choose(self, column: Typed) -> int:
+        """Return the place of the value of a column."""
+        if self.other is not None and self.other[0] == column.name:
+            return self.other[1]
+        return self.place
 
 
-def make_arrow(*, has_times: bool = True) -> pa.Table:
-    """Make the rows as another program would have them; Delta has no times of a day."""
-    table = pa.table({c.name: pa.array(c.values, c.arrow) for c in COLUMNS})
+EXTREMES = (Row(-(1 << 63)), Row(0, 1), Row((1 << 63) - 1, 2))
+
+
+def list_images(rows: Sequence[Row] = EXTREMES) -> list[dict[str, str | None]]:
+    """List rows as texts."""
+    return [
+        {"id": str(row.id)} | {column.name: column.texts[row.choose(column)] for column in COLUMNS}
+        for row in rows
+    ]
+
+
+def make_arrow(rows: Sequence[Row] = EXTREMES, *, has_times: bool = True) -> pa.Table:
+    """Make rows as another program would have them; Delta has no times of a day."""
+    arrays = {"id": pa.array([row.id for row in rows], pa.int64())}
+    for column in COLUMNS:
+        values = [column.values[row.choose(column)] for row in rows]
+        arrays[column.name] = pa.array(values, column.arrow)
+    table = pa.table(arrays)
     at = table.column_names.index("n")
     return table if has_times else table.set_column(at, "n", table["n"].cast(pa.string()))
 
 
-def write_postgres(place: str) -> Iterator[str]:
+def write_postgres(place: str, rows: Sequence[Row] = EXTREMES) -> Iterator[str]:
     """Write the statements that make the table in PostgreSQL."""
     listed = ", ".join(f'"{column.name}" {column.postgres}' for column in COLUMNS)
-    yield f"CREATE TABLE {place} ({listed})"
-    for row in range(3):
-        values = []
+    yield f"CREATE TABLE {place} (id bigint PRIMARY KEY, {listed})"
+    for row in rows:
+        values = [str(row.id)]
         for column in COLUMNS:
-            text = column.texts[row]
+            text = column.texts[row.choose(column)]
             quoted = "NULL" if text is None else "'" + text.replace("'", "''") + "'"
-            values.append(quoted if column.literals is None else column.literals[row])
+            literals = column.literals
+            values.append(quoted if literals is None else literals[row.choose(column)])
         yield f"INSERT INTO {place} VALUES ({', '.join(values)})"
+
+
+def write_mysql(place: str, rows: Sequence[Row] = EXTREMES) -> Iterator[Statement]:
+    """Write the statements that fill the table in MySQL."""
+    marks = ", ".join(["%s"] * (len(COLUMNS) + 1))
+    for row in rows:
+        values: list[Any] = [row.id]
+        for column in COLUMNS:
+            text: Any = column.texts[row.choose(column)]
+            if text is not None and column.name in ("h", "i"):
+                # A text of one digit would be another year.
+                text = int(text)
+            elif text is not None and column.mysql.startswith("varbinary"):
+                text = base64.b64decode(text)
+            values.append(text)
+        yield f"INSERT INTO {place} VALUES ({marks})", values

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -153,7 +154,11 @@ def _read_partition_values(opened: DeltaTable) -> dict[str, dict[str, Any]]:
     prefix = "partition."
     names = [name for name in actions.column_names if name.startswith(prefix)]
     rows = actions.select(["path", *names]).to_pylist()
-    return {row["path"]: {name.removeprefix(prefix): row[name] for name in names} for row in rows}
+    return {
+        # Escaped as in the log.
+        unquote(row["path"]): {name.removeprefix(prefix): row[name] for name in names}
+        for row in rows
+    }
 
 
 # --- Parquet -----------------------------------------------------------------

@@ -1,0 +1,418 @@
+"""Copies that other programs have written, compared with the lake: exactly what was planted."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+
+from tests.lake.all_types import (
+    COLUMNS,
+    DDL,
+    EXTREMES,
+    Row,
+    list_images,
+    make_arrow,
+    write_mysql,
+    write_postgres,
+)
+from tests.lake.copies import WRITERS, Found, compare, list_found, write_duckdb, write_parquet
+from tests.lake.upstream_copy import UpstreamCopy, read_schema
+from tests.mariadb_server import MariaDb
+from tests.postgres_server import PASSWORD, Postgres
+from tests.sql_server import VARIABLE
+from ticdc_assets.changefeed.client_settings import Reference
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.log.copy_progress import CopyProgress
+from ticdc_assets.lake.log.verifications import Results
+from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.verify.batch_side import BatchSide
+
+ITEMS = "CREATE TABLE items (id int NOT NULL PRIMARY KEY, title varchar(20), price decimal(8,2))"
+NAME = "all types"
+# Row k of the copy has another value in column k; one row is missing, and one is extra.
+LAKE_ROWS = (*EXTREMES, *(Row(n) for n in range(1, len(COLUMNS) + 1)), Row(100, 1))
+COPY_ROWS = (
+    *EXTREMES,
+    *(Row(n, 0, (column.name, 1 + n % 2)) for n, column in enumerate(COLUMNS, 1)),
+    Row(200, 1),
+)
+PLANTED: Found = {
+    ("missing", "100", ()),
+    ("extra", "200", ()),
+    *(("differs", str(n), (column.name,)) for n, column in enumerate(COLUMNS, 1)),
+}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> UpstreamCopy:
+    return UpstreamCopy.make(None, tmp_path / "lake", None)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def types(lake: UpstreamCopy) -> UpstreamCopy:
+    """A lake with a table of all types."""
+    lake.put_images(read_schema("shop", DDL), list_images(LAKE_ROWS))
+    return lake
+
+
+@pytest.fixture(scope="module")
+def database(mariadb: MariaDb) -> MariaDb:
+    mariadb.run("CREATE OR REPLACE DATABASE against CHARACTER SET utf8mb4")
+    return mariadb
+
+
+def put_items(lake: UpstreamCopy, rows: Sequence[tuple[int, str | None, str]], **put: Any) -> None:
+    schema = read_schema(put.pop("database", "shop"), put.pop("ddl", ITEMS))
+    names = [column.name for column in schema.columns]
+    images = [
+        {n: None if v is None else str(v) for n, v in zip(names, row, strict=True)} for row in rows
+    ]
+    lake.put_images(schema, images)
+
+
+def make_items(count: int, titles: Mapping[int, str] = {}) -> list[tuple[int, str | None, str]]:
+    return [(n, titles.get(n, f"item {n}"), f"{n}.50") for n in range(count)]
+
+
+def make_table(rows: Sequence[tuple[Any, ...]], **names: pa.DataType) -> pa.Table:
+    names = names or {"id": pa.int64(), "title": pa.string(), "price": pa.string()}
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(list(c), t) for c, t in zip(columns, names.values(), strict=True)]
+    return pa.table(dict(zip(names, arrays, strict=True)))
+
+
+# --- every type, every kind of copy ------------------------------------------
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_exactly_what_was_planted_is_found_in_every_type(
+    types: UpstreamCopy, tmp_path: Path, kind: str
+) -> None:
+    equal = WRITERS[kind](tmp_path / "equal", "shop", NAME, make_arrow(LAKE_ROWS))
+    different = WRITERS[kind](tmp_path / "other", "shop", NAME, make_arrow(COPY_ROWS))
+
+    (same,) = compare(types, equal)
+    (found,) = compare(types, different)
+
+    assert (same.verdict, same.reason, same.left_out) == ("equal", None, ())
+    assert same.lake_rows == same.upstream_rows == len(LAKE_ROWS)
+    assert (found.verdict, found.complete) == ("differs", True)
+    assert list_found(found, "id") == PLANTED
+
+
+def test_a_copy_in_postgresql_is_compared(types: UpstreamCopy, postgres: Postgres) -> None:
+    postgres.run(
+        *("DROP SCHEMA IF EXISTS shop CASCADE", "CREATE SCHEMA shop"),
+        *write_postgres(f'public."{NAME}"', LAKE_ROWS),
+        *write_postgres(f'shop."{NAME}"', COPY_ROWS),
+    )
+    options = {"password": Reference("file", make_file(types, PASSWORD))}
+
+    (same,) = compare(types, postgres.uri, table_name="{table}", **options)
+    (found,) = compare(types, postgres.uri, **options)
+
+    assert (same.verdict, same.reason, same.left_out) == ("equal", None, ())
+    assert list_found(found, "id") == PLANTED
+
+
+def test_a_copy_in_a_database_of_mysql_s_protocol_hashes_its_rows_itself(
+    types: UpstreamCopy, database: MariaDb
+) -> None:
+    database.run("USE against", DDL, *write_mysql(f"`{NAME}`", LAKE_ROWS))
+    uri = f"mysql://verify@127.0.0.1:{database.port}/against"
+    options = {"password": Reference("env", VARIABLE)}
+
+    (same,) = compare(types, uri, **options)
+    database.run("USE against", f"DELETE FROM `{NAME}`", *write_mysql(f"`{NAME}`", COPY_ROWS))
+    (found,) = compare(types, uri, **options)
+
+    assert (same.verdict, same.reason, same.left_out) == ("equal", None, ())
+    assert (same.rows_summed, same.rows_sent) == (len(LAKE_ROWS), 0)
+    assert list_found(found, "id") == PLANTED
+
+
+def make_file(lake: UpstreamCopy, text: str) -> str:
+    file = Path(lake.lake.location.root).parent / "password-file"
+    file.write_text(text + "\n")
+    return str(file)
+
+
+# --- columns, keys and names --------------------------------------------------
+
+
+def test_columns_that_cannot_be_compared_are_named_with_the_reason(
+    lake: UpstreamCopy, tmp_path: Path
+) -> None:
+    ddl = "CREATE TABLE t (id int NOT NULL PRIMARY KEY, a varbinary(9), b time, c int, d datetime)"
+    put_items(lake, [(1, "AP8=", "10:00:00", "3", "2024-01-01 00:00:00")], ddl=ddl)
+    rows = make_table(
+        [(1, "00ff", 36_000_000_000, 1_704_067_200, True)],
+        ID=pa.int8(),
+        a=pa.string(),
+        b=pa.int64(),
+        d=pa.int64(),
+        synced=pa.bool_(),
+    )
+    (found,) = compare(lake, write_parquet(tmp_path, "shop", "t", rows))
+    assert (found.verdict, found.lake_rows, found.upstream_rows) == ("equal", 1, 1)
+    assert found.left_out == (
+        "a: binary values as text, in an encoding that is not known",
+        "b: a number whose unit is not known",
+        "c: the copy has no such column",
+        "d: a number whose unit is not known",
+        "synced: only the copy has it",
+    )
+    keyless = write_parquet(tmp_path / "keyless", "shop", "t", pa.table({"c": [3]}))
+    (found,) = compare(lake, keyless)
+    reason = "its key has columns that cannot be compared: id: the copy has no such column"
+    assert (found.verdict, found.reason) == ("skipped", reason)
+
+
+def test_rows_without_a_key_are_counted(lake: UpstreamCopy, tmp_path: Path) -> None:
+    ddl = "CREATE TABLE t (a int, b varchar(9))"
+    put_items(lake, [(1, "x"), (1, "x"), (2, None), (3, "z")], ddl=ddl)
+    rows = make_table([(1, "x"), (2, None), (2, None), (3, "y")], a=pa.int32(), b=pa.string())
+    (found,) = compare(lake, write_parquet(tmp_path, "shop", "t", rows))
+    stated = {(each.what, each.copies, each.lake, each.upstream) for each in found.differences}
+    assert len(found.differences) == 4
+    assert stated == {
+        ("missing", 1, '{"a": "1", "b": "x"}', '{"a": "1", "b": "x"}'),
+        ("missing", 1, '{"a": "3", "b": "z"}', None),
+        ("extra", 1, '{"a": "2", "b": null}', '{"a": "2", "b": null}'),
+        ("extra", 1, None, '{"a": "3", "b": "y"}'),
+    }
+
+
+def test_a_key_of_several_columns_and_a_key_that_the_copy_has_twice(
+    lake: UpstreamCopy, tmp_path: Path
+) -> None:
+    ddl = "CREATE TABLE t (a int NOT NULL, b varchar(9) NOT NULL, c int, PRIMARY KEY (b, a))"
+    put_items(lake, [(1, "1,1:x", 1), (1, "x", 1), (2, "x", 1)], ddl=ddl)
+    rows = make_table(
+        [(1, "1,1:x", 1), (1, "x", 2), (2, "x", 1), (2, "x", 1)],
+        a=pa.int32(),
+        b=pa.string(),
+        c=pa.int32(),
+    )
+    (found,) = compare(lake, write_parquet(tmp_path, "shop", "t", rows))
+    assert list_found(found, "a", "b") == {
+        ("differs", ("1", "x"), ("c",)),
+        ("extra", ("2", "x"), ()),
+    }
+
+
+HOSTILE = ['a"b`c', "it's; DROP TABLE x --", "{schema}", "%s $1 %", "é ✓", "select", " a.b "]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "duckdb"])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_are_names_whatever_is_in_them(
+    lake: UpstreamCopy, tmp_path: Path, kind: str, name: str
+) -> None:
+    quoted = name.replace("`", "``")
+    ddl = f"CREATE TABLE `{quoted}` (id int NOT NULL PRIMARY KEY, `{quoted}` varchar(9))"
+    put_items(lake, [(1, "x"), (2, "y")], ddl=ddl, database=name)
+    rows = make_table([(1, "x"), (2, "z")], **{"id": pa.int32(), name: pa.string()})
+    (found,) = compare(lake, WRITERS[kind](tmp_path, name, name, rows))
+    assert list_found(found, "id") == {("differs", "2", (name,))}
+
+
+def test_hostile_names_in_databases(
+    lake: UpstreamCopy, database: MariaDb, postgres: Postgres
+) -> None:
+    name = HOSTILE[0] + HOSTILE[1] + HOSTILE[3]
+    quoted, double = name.replace("`", "``"), name.replace('"', '""')
+    ddl = f"CREATE TABLE `{quoted}` (id int NOT NULL PRIMARY KEY, `{quoted}` varchar(9))"
+    put_items(lake, [(1, "x"), (2, "y")], ddl=ddl, database=name)
+    database.run(
+        *(f"CREATE OR REPLACE DATABASE `{quoted}`", f"USE `{quoted}`", ddl),
+        (f"INSERT INTO `{quoted.replace('%', '%%')}` VALUES (1, %s), (2, 'z')", ["x"]),
+    )
+    postgres.run(
+        *(f'DROP SCHEMA IF EXISTS "{double}" CASCADE', f'CREATE SCHEMA "{double}"'),
+        f'CREATE TABLE "{double}"."{double}" (id int, "{double}" text)',
+        f"""INSERT INTO "{double}"."{double}" VALUES (1, 'x'), (2, 'z')""",
+    )
+    servers = {
+        f"mysql://verify@127.0.0.1:{database.port}": Reference("env", VARIABLE),
+        postgres.uri: Reference("file", make_file(lake, PASSWORD)),
+    }
+    for uri, password in servers.items():
+        (found,) = compare(lake, uri, password=password)
+        assert list_found(found, "id") == {("differs", "2", (name,))}, uri
+
+
+def test_tables_are_found_by_a_template(lake: UpstreamCopy, tmp_path: Path) -> None:
+    put_items(lake, make_items(3))
+    uri = write_duckdb(tmp_path, "raw", "shop__items", make_table(make_items(3)))
+    (named,) = compare(lake, uri, table_name="raw.{schema}__{table}")
+    (other,) = compare(lake, uri)
+    assert named.verdict == "equal"
+    assert (other.verdict, other.reason) == ("differs", "the copy has no table of this name")
+    with pytest.raises(ConfigError, match="--table-name"):
+        compare(lake, uri, table_name="{schema}")
+
+
+def test_partition_columns_of_a_delta_table_are_compared(
+    lake: UpstreamCopy, tmp_path: Path
+) -> None:
+    put_items(lake, make_items(9, {n: f"group {n % 2}" for n in range(9)}))
+    rows = make_items(9, {n: f"group {n % 2}" for n in range(9)} | {5: "group 0"})
+    path = tmp_path / "shop" / "items"
+    write_deltalake(path, make_table(rows), partition_by=["title"])
+    (found,) = compare(lake, f"delta:{tmp_path}")
+    assert list_found(found, "id") == {("differs", "5", ("title",))}
+
+
+# --- runs ---------------------------------------------------------------------
+
+
+def test_a_run_that_was_killed_reads_no_unit_again(
+    lake: UpstreamCopy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ticdc_assets.verify.copy_table._SECONDS_BETWEEN_SAVES", 0)
+    put_items(lake, make_items(1000))
+    folder = tmp_path / "shop" / "items"
+    folder.mkdir(parents=True)
+    rows = make_table(make_items(1000, {7: "other", 993: "other"}))
+    for n in range(10):
+        pq.write_table(rows.slice(100 * n, 100), folder / f"{n}.parquet")
+    read: list[int] = []
+    with monkeypatch.context() as patched:
+        kill_after(patched, read, 6)
+        with pytest.raises(KeyboardInterrupt):
+            compare(lake, f"parquet:{tmp_path}")
+    assert CopyProgress(lake.lake.location).read()[0] is not None
+
+    kill_after(monkeypatch, read := [], 100)
+    (found,) = compare(lake, f"parquet:{tmp_path}")
+
+    # The six that were summed up are not read for sums again.
+    assert sorted(read) == [6, 7, 8, 9]
+    assert list_found(found, "id") == {("differs", n, ("title",)) for n in ("7", "993")}
+    assert CopyProgress(lake.lake.location).read() == (None, {})
+
+
+def kill_after(patched: pytest.MonkeyPatch, read: list[int], units: int) -> None:
+    """Die once so many units of a copy are summed up."""
+    sum_units = BatchSide.sum_units
+
+    def die(side: BatchSide, spans: Any, parts: int, first: int = 0) -> Iterator[Any]:
+        for number, found in enumerate(sum_units(side, spans, parts, first), first):
+            if side.source.units > 1:
+                if len(read) == units:
+                    raise KeyboardInterrupt
+                read.append(number)
+            yield found
+
+    patched.setattr(BatchSide, "sum_units", die)
+
+
+def test_a_copy_that_changed_since_a_kill_is_read_anew(
+    lake: UpstreamCopy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ticdc_assets.verify.copy_table._SECONDS_BETWEEN_SAVES", 0)
+    put_items(lake, make_items(100))
+    uri = write_parquet(tmp_path, "shop", "items", make_table(make_items(100)))
+    with monkeypatch.context() as patched:
+        kill_after(patched, [], 1)
+        with pytest.raises(KeyboardInterrupt):
+            compare(lake, uri)
+    write_parquet(tmp_path, "shop", "items", make_table(make_items(100, {3: "other"})))
+    (found,) = compare(lake, uri)
+    assert list_found(found, "id") == {("differs", "3", ("title",))}
+
+
+def test_a_sample_finds_its_share_of_what_differs(
+    lake: UpstreamCopy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_items(lake, make_items(4000))
+    copy = make_items(4000, dict.fromkeys(range(4000), "other"))
+    uri = write_parquet(tmp_path, "shop", "items", make_table(copy))
+    random.seed(5)
+    (found,) = compare(lake, uri, share=0.25)
+    # The keys of 256 of 1024 ranges of hashes: 1000 rows, give or take five deviations.
+    assert found.share == 0.25
+    assert abs(found.different_rows - 1000) < 140
+    assert found.lake_rows == found.upstream_rows == found.different_rows
+
+
+def test_the_lake_is_compared_as_of_an_older_ts(lake: UpstreamCopy, tmp_path: Path) -> None:
+    put_items(lake, make_items(10))
+    before = lake.snapshot.ts
+    put_items(lake, make_items(10, {4: "later"}))
+    uri = write_parquet(tmp_path, "shop", "items", make_table(make_items(10)))
+    (then,) = compare(lake, uri, ts=before)
+    (now,) = compare(lake, uri)
+    assert (then.verdict, then.resolved_ts) == ("equal", before)
+    assert list_found(now, "id") == {("differs", "4", ("title",))}
+
+
+def test_results_are_apart_from_those_of_the_database(lake: UpstreamCopy, tmp_path: Path) -> None:
+    put_items(lake, make_items(5))
+    uri = write_parquet(tmp_path, "shop", "items", make_table(make_items(5, {2: "other"})))
+    (found,) = compare(lake, uri)
+    results = Results(lake.lake.location)
+    assert results.read_newest() == {}
+    assert results.read_equal() == {}
+    (newest,) = results.read_newest_of_copies().values()
+    assert (newest.against, newest.verdict, newest.bytes_read) == (uri, "differs", found.bytes_read)
+    reader = LakeReader(lake.lake.location)
+    columns = ["verification", "what", "key", "columns", "lake", "upstream"]
+    (row,) = reader.read(reader.open("differences"), columns).to_pylist()
+    assert row == {
+        "verification": newest.id,
+        "what": "differs",
+        "key": '{"id": "2"}',
+        "columns": ["title"],
+        "lake": '{"title": "item 2"}',
+        "upstream": '{"title": "other"}',
+    }
+
+
+def test_a_lake_whose_results_lack_the_newest_columns_gets_them(
+    lake: UpstreamCopy, tmp_path: Path
+) -> None:
+    put_items(lake, make_items(2))
+    results = Results(lake.lake.location)
+    results.prepare()
+    reader = LakeReader(lake.lake.location)
+    opened = reader.open("verifications")
+    columns = [f.name for f in opened.schema().fields][:-3]
+    write_deltalake(
+        lake.lake.location.path("verifications"),
+        reader.read(opened, columns),
+        mode="overwrite",
+        schema_mode="overwrite",
+    )
+    (found,) = compare(lake, write_parquet(tmp_path, "shop", "items", make_table(make_items(2))))
+    assert found.verdict == "equal"
+    assert [each.against for each in results.read_newest_of_copies().values()] == [found.against]
+
+
+@pytest.mark.parametrize("uri", ["mysql://u:hunter2-secret@h/d", "postgresql://u:hunter2-secret@h"])
+def test_a_password_in_a_uri_is_an_error_that_does_not_quote_it(uri: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        compare(None, uri)  # type: ignore[arg-type]
+    assert "--password-env" in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_no_password_is_in_what_a_run_writes_or_says(
+    lake: UpstreamCopy, database: MariaDb, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_items(lake, make_items(2))
+    wrong = "wrong-horse-81"
+    monkeypatch.setenv("COPY_PASSWORD", wrong)
+    for uri in (f"mysql://verify@127.0.0.1:{database.port}/against", postgres.uri):
+        (found,) = compare(lake, uri, password=Reference("env", "COPY_PASSWORD"))
+        assert found.verdict == "skipped"
+        assert found.reason is not None
+        assert wrong not in found.reason
+    written = [f for f in Path(lake.lake.location.root).rglob("*") if f.is_file()]
+    assert not any(wrong.encode() in file.read_bytes() for file in written)
