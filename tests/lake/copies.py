@@ -1,6 +1,6 @@
 """Copies of tables that other writers have made, and what a comparison with the lake finds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,12 @@ from deltalake import write_deltalake
 from msgspec.json import decode
 from pyiceberg.catalog.memory import InMemoryCatalog
 
-from tests.lake.upstream_copy import UpstreamCopy
+from tests.lake.upstream_copy import UpstreamCopy, read_schema
 from ticdc_assets.lake.log.verifications import TableVerification
 from ticdc_assets.resources.copies import open_copy
 from ticdc_assets.verify.against import AgainstEnvironment, verify_copy
 
+ITEMS = "CREATE TABLE items (id int NOT NULL PRIMARY KEY, title varchar(20), price decimal(8,2))"
 # What differs: the kind, the key, and the columns.
 Found = set[tuple[str, Any, tuple[str, ...]]]
 Write = Callable[[Path, str, str, pa.Table], str]
@@ -96,3 +97,29 @@ def list_found(verified: TableVerification, *key: str) -> Found:
         found.add((each.what, values[0] if len(values) == 1 else values, each.columns))
     assert len(found) == len(verified.differences) == verified.different_rows
     return found
+
+
+def put_items(lake: UpstreamCopy, rows: Sequence[tuple[int, str | None, str]], **put: Any) -> None:
+    schema = read_schema(put.pop("database", "shop"), put.pop("ddl", ITEMS))
+    names = [column.name for column in schema.columns]
+    images = [
+        {n: None if v is None else str(v) for n, v in zip(names, row, strict=True)} for row in rows
+    ]
+    lake.put_images(schema, images)
+
+
+def make_items(count: int, titles: Mapping[int, str] = {}) -> list[tuple[int, str | None, str]]:
+    return [(n, titles.get(n, f"item {n}"), f"{n}.50") for n in range(count)]
+
+
+def make_table(rows: Sequence[tuple[Any, ...]], **names: pa.DataType) -> pa.Table:
+    names = names or {"id": pa.int64(), "title": pa.string(), "price": pa.string()}
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(list(c), t) for c, t in zip(columns, names.values(), strict=True)]
+    return pa.table(dict(zip(names, arrays, strict=True)))
+
+
+def make_file(lake: UpstreamCopy, text: str) -> str:
+    file = Path(lake.lake.location.root).parent / "password-file"
+    file.write_text(text + "\n")
+    return str(file)

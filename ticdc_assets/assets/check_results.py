@@ -13,7 +13,13 @@ from functools import cache, partial
 import dagster as dg
 
 from ticdc_assets.assets.markdown import code
-from ticdc_assets.checks import EQUALS_UPSTREAM, SnapshotRange, check_specs, evaluate_checks
+from ticdc_assets.checks import (
+    EQUALS_COPY,
+    EQUALS_UPSTREAM,
+    SnapshotRange,
+    check_specs,
+    evaluate_checks,
+)
 from ticdc_assets.checks.equality import evaluate_newest_verifications
 from ticdc_assets.naming import FeedNames, table_of
 from ticdc_assets.store.lake import LakeSession
@@ -112,7 +118,7 @@ def evaluate_run_checks(
         else:
             yield _note_first_failure(read_last(check), evaluation, context.run.run_id)
     rest = context.selected_asset_check_keys - evaluated
-    if any(check.name == EQUALS_UPSTREAM for check in rest):
+    if any(check.name in (EQUALS_COPY, EQUALS_UPSTREAM) for check in rest):
         for evaluation in show_evaluations(assets.names, evaluate_newest_verifications(lake)):
             if evaluation.asset_check_key in rest:
                 rest = rest - {evaluation.asset_check_key}

@@ -8,6 +8,6 @@ and what is wrong with it, never its values.
 
 from ticdc_assets.checks.evaluate import evaluate_checks
 from ticdc_assets.checks.invariants import SnapshotRange
-from ticdc_assets.checks.specs import EQUALS_UPSTREAM, check_specs
+from ticdc_assets.checks.specs import EQUALS_COPY, EQUALS_UPSTREAM, check_specs
 
-__all__ = ["EQUALS_UPSTREAM", "SnapshotRange", "check_specs", "evaluate_checks"]
+__all__ = ["EQUALS_COPY", "EQUALS_UPSTREAM", "SnapshotRange", "check_specs", "evaluate_checks"]

@@ -27,6 +27,11 @@ _EQUALITY = (
     "The table equals the one upstream, row by row, at the ts of the newest verification: the job"
     " `verify` compares the two."
 )
+EQUALS_COPY = "equals_copy"
+_EQUALITY_OF_COPY = (
+    "The copy that another pipeline fills equals the table, row by row, at the ts of the newest"
+    " comparison: the job `examine` compares the two."
+)
 
 
 def check_specs(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list[dg.AssetCheckSpec]:
@@ -53,6 +58,11 @@ def check_specs(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list
     if feed.upstream is not None:
         specs += [
             _spec(dg.AssetCheckKey(asset, EQUALS_UPSTREAM), _EQUALITY, results.EQUALITY)
+            for asset in table_keys.values()
+        ]
+    if feed.copy is not None:
+        specs += [
+            _spec(dg.AssetCheckKey(asset, EQUALS_COPY), _EQUALITY_OF_COPY, results.EQUALITY)
             for asset in table_keys.values()
         ]
     return specs

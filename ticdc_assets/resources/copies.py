@@ -7,6 +7,7 @@ import os
 from urllib.parse import unquote, urlsplit
 
 from ticdc_assets.changefeed.client_settings import Reference
+from ticdc_assets.changefeed.copy import DeclaredCopy
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.resources.copy_databases import DuckDbCopy, MySqlCopy, PostgresCopy
@@ -53,6 +54,16 @@ def open_copy(
             return PostgresCopy(server, dbname or server.user, make_templates(table_name, names))
         case _:
             raise ConfigError(_FORMS, setting=_SETTING)
+
+
+def open_declared_copy(declared: DeclaredCopy) -> Copy:
+    """Open the copy that a changefeed declares."""
+    return open_copy(
+        declared.uri,
+        table_name=declared.table_name,
+        password=declared.password,
+        ca=declared.ca,
+    )
 
 
 def _find_path(rest: str) -> str:

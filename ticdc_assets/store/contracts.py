@@ -255,13 +255,7 @@ DIFFERENCES = """
 
 VERIFICATION_PROGRESS = """
     incarnation string,    -- empty for the run itself
-    state string           -- `log.verifications.TableProgress` or `RunProgress` as JSON
-"""
-
-# What a comparison with a copy that has not ended has done (`lake.log.copy_progress`).
-COPY_PROGRESS = """
-    incarnation string,    -- empty for the run itself
-    state string           -- `CopyTableProgress` or `CopyRun` as JSON
+    state string           -- JSON of a structure of `log.verifications` or `log.copy_progress`
 """
 
 # One row per erasure of a row (`lake.log.erasures`): what recognizes its events, and no value.
@@ -285,7 +279,7 @@ VERIFICATION_CONTRACTS = {
     "verifications": VERIFICATIONS,
     "differences": DIFFERENCES,
     "verification_progress": VERIFICATION_PROGRESS,
-    "copy_progress": COPY_PROGRESS,
+    "copy_progress": VERIFICATION_PROGRESS,
 }
 
 # Created when they are needed, and not with the lake.

@@ -6,7 +6,7 @@ import msgspec
 
 from ticdc_assets.events.written import read_json
 from ticdc_assets.store.arrow import make_table
-from ticdc_assets.store.contracts import COPY_PROGRESS
+from ticdc_assets.store.contracts import VERIFICATION_PROGRESS
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.writer import LakeWriter
@@ -72,4 +72,4 @@ class CopyProgress:
         self._replace(())
 
     def _replace(self, rows: Sequence[tuple[str, str]]) -> None:
-        self._writer.replace(_TABLE, make_table(COPY_PROGRESS, rows))
+        self._writer.replace(_TABLE, make_table(VERIFICATION_PROGRESS, rows))
