@@ -26,6 +26,7 @@ from ticdc_assets.lake.log.copy_progress import CopyProgress
 from ticdc_assets.lake.log.verifications import Results
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.verify.batch_side import BatchSide
+from ticdc_assets.views.asof import AsOfView
 
 
 @pytest.fixture
@@ -118,6 +119,18 @@ def test_the_lake_is_compared_as_of_an_older_ts(lake: UpstreamCopy, tmp_path: Pa
     (now,) = compare(lake, uri)
     assert (then.verdict, then.resolved_ts) == ("equal", before)
     assert list_found(now, "id") == {("differs", "4", ("title",))}
+
+
+def test_rows_that_no_files_have_are_computed_in_parts(
+    lake: UpstreamCopy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_items(lake, make_items(30))
+    uri = write_parquet(tmp_path, "shop", "items", make_table(make_items(30, {17: "other"})))
+    # As if maintenance had removed the files of a snapshot that is not the newest.
+    monkeypatch.setattr(AsOfView, "find_stored", lambda view, table: None)
+    (found,) = compare(lake, uri)
+    assert (found.lake_rows, found.upstream_rows) == (30, 30)
+    assert list_found(found, "id") == {("differs", "17", ("title",))}
 
 
 def test_results_are_apart_from_those_of_the_database(lake: UpstreamCopy, tmp_path: Path) -> None:
