@@ -37,6 +37,10 @@ _DDL = """CREATE TABLE orders (id bigint NOT NULL PRIMARY KEY, customer int NOT 
 _ROWS = """SELECT id, (id % 1000)::INTEGER AS customer, 'state ' || (id % 7) AS state,
     (id / 100)::DECIMAL(12, 2) AS price, TIMESTAMP '2024-01-01' + to_seconds(id) AS placed,
     repeat('note ' || id || ' ', 8) AS note FROM range(1, {end}) t(id)"""
+_MYSQL_ROWS = """INSERT INTO orders
+    SELECT seq, seq MOD 1000, CONCAT('state ', seq MOD 7), seq / 100,
+    TIMESTAMP'2024-01-01 00:00:00' + INTERVAL seq SECOND, REPEAT(CONCAT('note ', seq, ' '), 8)
+    FROM seq_1_to_{rows}"""
 _ROWS_PER_FILE = 1_000_000
 _KINDS = ("parquet", "delta", "duckdb", "mysql")
 
@@ -109,7 +113,7 @@ def _make_copy(
         case "mysql":
             (folder / kind).mkdir()
             server = opened.enter_context(run_mariadb(folder / kind))
-            _fill_mysql(server, batches)
+            _fill_mysql(server, rows)
             uri = f"mysql://verify@{HOST}:{server.port}/bench"
             copy = open_copy(uri, password=Reference("env", VARIABLE))
             return copy, lambda: _read_mysql(server)
@@ -133,16 +137,19 @@ def _make_copy(
     return open_copy(f"{kind}:{folder / kind}"), None
 
 
-def _fill_mysql(server: MariaDb, batches: Iterator[pa.Table]) -> None:
-    server.run("CREATE DATABASE bench CHARACTER SET utf8mb4", "USE bench", _DDL)
-    names = "id, customer, state, price, placed, note"
-    with server.connect() as connection, connection.cursor() as cursor:
-        for batch in batches:
-            for part in batch.to_batches(max_chunksize=5000):
-                rows = [tuple(row.values()) for row in part.to_pylist()]
-                cursor.executemany(
-                    f"INSERT INTO bench.orders ({names}) VALUES (%s, %s, %s, %s, %s, %s)", rows
-                )
+def _fill_mysql(server: MariaDb, rows: int) -> None:
+    """Let the server make the rows, and plant the same differences."""
+    step = rows // 10
+    server.run(
+        *("CREATE DATABASE bench CHARACTER SET utf8mb4", "USE bench", _DDL),
+        _MYSQL_ROWS.format(rows=rows),
+        f"UPDATE orders SET id = id + {rows} WHERE id IN ({step}, {2 * step})",
+        f"UPDATE orders SET customer = customer + 1 WHERE id = {3 * step}",
+        f"UPDATE orders SET state = NULL WHERE id = {4 * step}",
+        f"UPDATE orders SET price = 0 WHERE id IN ({5 * step}, {6 * step})",
+        f"UPDATE orders SET placed = '2024-01-01' WHERE id = {7 * step}",
+        f"UPDATE orders SET note = CONCAT(note, '.') WHERE id = {8 * step}",
+    )
 
 
 def _read_mysql(server: MariaDb) -> None:

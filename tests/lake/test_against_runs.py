@@ -10,6 +10,7 @@ import pytest
 from deltalake import write_deltalake
 
 from tests.lake.copies import (
+    ITEMS,
     compare,
     list_found,
     make_items,
@@ -131,6 +132,21 @@ def test_rows_that_no_files_have_are_computed_in_parts(
     (found,) = compare(lake, uri)
     assert (found.lake_rows, found.upstream_rows) == (30, 30)
     assert list_found(found, "id") == {("differs", "17", ("title",))}
+
+
+def test_a_file_that_cannot_be_read_is_said_and_the_next_table_compared(
+    lake: UpstreamCopy, tmp_path: Path
+) -> None:
+    for name in ("items", "others"):
+        put_items(lake, make_items(9), ddl=ITEMS.replace("items", name))
+        uri = write_parquet(tmp_path, "shop", name, make_table(make_items(9)))
+    damaged = tmp_path / "parquet" / "shop" / "items" / "b.parquet"
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[:4] + bytes(200) + content[204:])
+    found, other = compare(lake, uri)
+    assert (found.verdict, other.verdict) == ("skipped", "equal")
+    assert found.reason
+    assert "Traceback" not in found.reason
 
 
 def test_results_are_apart_from_those_of_the_database(lake: UpstreamCopy, tmp_path: Path) -> None:

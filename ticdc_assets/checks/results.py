@@ -49,6 +49,8 @@ class _Weight:
 CONTRACT = _Weight("ERROR", blocking=True)
 # A verification runs beside the runs that write, and says something of an older ts.
 EQUALITY = _Weight("ERROR", blocking=False)
+# What is wrong may be the copy.
+EQUALITY_OF_COPY = _Weight("WARN", blocking=False)
 # A waiting table continues without intervention, a partial one never stopped.
 _GOES_ON = _Weight("WARN", blocking=False)
 

@@ -62,7 +62,7 @@ def check_specs(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list
         ]
     if feed.copy is not None:
         specs += [
-            _spec(dg.AssetCheckKey(asset, EQUALS_COPY), _EQUALITY_OF_COPY, results.EQUALITY)
+            _spec(dg.AssetCheckKey(asset, EQUALS_COPY), _EQUALITY_OF_COPY, results.EQUALITY_OF_COPY)
             for asset in table_keys.values()
         ]
     return specs

@@ -60,7 +60,8 @@ class BatchSide:
         self._read = [read[column] for column in comparison.columns]
         self._inputs = [*_list_inputs(self._read)]
         self._places = {column: place for place, column in enumerate(comparison.columns)}
-        self._connection = duckdb.connect(config={"memory_limit": _MEMORY})
+        # What does not fit is an error: sums of ranges always do, and nothing goes to a disk.
+        self._connection = duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": ""})
         self._connection.execute("SET preserve_insertion_order = false")
         for macro in MACROS:
             self._connection.execute(macro)
@@ -142,14 +143,18 @@ class BatchSide:
             f" (SELECT *, {position} AS position FROM (SELECT {values} FROM unit_rows))"
             f" {condition}) {end}"
         )
-        self._connection.register("unit_rows", self._open(unit))
+        failures: list[Exception] = []
+        self._connection.register("unit_rows", self._open(unit, failures))
         try:
             return self._connection.execute(sql).fetchall()
+        except duckdb.Error as error:
+            # DuckDB quotes the traceback of what went wrong where the rows come from.
+            raise (failures[0] if failures else error) from None
         finally:
             self._connection.unregister("unit_rows")
 
-    def _open(self, unit: int) -> pa.RecordBatchReader:
-        """Return the batches of a unit by their aliases."""
+    def _open(self, unit: int, failures: list[Exception]) -> pa.RecordBatchReader:
+        """Return the batches of a unit by their aliases; add what goes wrong to a list."""
         types = self.source.columns
         names = [given.name for given in self._inputs]
         nothing = [given.prepare_array(pa.array([], types[given.name])) for given in self._inputs]
@@ -157,10 +162,14 @@ class BatchSide:
         schema = pa.schema([(alias, array.type) for alias, array in fields])
 
         def read() -> Iterator[pa.RecordBatch]:
-            for batch in self.source.read(unit, names):
-                pairs = zip(self._inputs, batch.columns, strict=True)
-                arrays = [given.prepare_array(array) for given, array in pairs]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            try:
+                for batch in self.source.read(unit, names):
+                    pairs = zip(self._inputs, batch.columns, strict=True)
+                    arrays = [given.prepare_array(array) for given, array in pairs]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            except Exception as error:
+                failures.append(error)
+                raise
 
         return pa.RecordBatchReader.from_batches(schema, read())
 

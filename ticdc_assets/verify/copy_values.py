@@ -137,7 +137,8 @@ def _write_datetime(type: ColumnType, held: pa.DataType, name: str) -> str:
     places = type.decimals or 0
     if pa.types.is_timestamp(held):
         text = f"{name}::VARCHAR" if held.unit == "ns" else _print_moment(f"{name}::TIMESTAMP")
-        return fit_fraction(text, places)
+        # DuckDB prints no zero at the end of a fraction.
+        return text if not places and held.unit != "ns" else fit_fraction(text, places)
     if pa.types.is_date(held):
         return fit_fraction(f"{_print_date(f'{name}::DATE')} || '{_MIDNIGHT}'", places)
     _require(_is_text(held), _NO_UNIT)
@@ -169,7 +170,7 @@ ELSE {date}::VARCHAR END"
 
 
 def _print_moment(moment: str) -> str:
-    old = f"strftime({moment}, '%Y-%m-%d %H:%M:%S.%f')"
+    old = fit_fraction(f"strftime({moment}, '%Y-%m-%d %H:%M:%S.%f')", 0)
     return f"CASE WHEN {moment} < TIMESTAMP '0001-01-01' THEN {old} ELSE {moment}::VARCHAR END"
 
 
