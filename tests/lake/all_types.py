@@ -101,8 +101,8 @@ COLUMNS = (
     Typed("s", "enum('a','b''c','é')", ("b'c", "é", None), pa.string(), ("b'c", "é", None), "text"),
     Typed("t", "set('x','y')", ("x,y", "", None), pa.string(), ("x,y", "", None), "text"),
     Typed(
-        "u", "json", ('{"a": [2.5, 1e3], "b": 1}', "null", None),
-        pa.string(), ('{"b":1.0,"a":[2.5,1000]}', "null", None), "jsonb",
+        "u", "json", ('{"a": [2.5, 1000], "b": 1}', "null", None),
+        pa.string(), ('{"b":1.0,"a":[2.5,1e3]}', "null", None), "jsonb",
     ),
 )  # fmt: skip
 

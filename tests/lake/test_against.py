@@ -31,7 +31,7 @@ from tests.lake.copies import (
 from tests.lake.upstream_copy import UpstreamCopy, read_schema
 from tests.mariadb_server import MariaDb
 from tests.postgres_server import PASSWORD, Postgres
-from tests.sql_server import VARIABLE
+from tests.sql_server import VARIABLE, SqlServer
 from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.errors import ConfigError
 
@@ -102,17 +102,21 @@ def test_a_copy_in_postgresql_is_compared(types: UpstreamCopy, postgres: Postgre
     assert list_found(found, "id") == PLANTED
 
 
+@pytest.mark.parametrize("kind", ["mariadb", "tidb"])
 def test_a_copy_in_a_database_of_mysql_s_protocol_hashes_its_rows_itself(
-    types: UpstreamCopy, database: MariaDb
+    types: UpstreamCopy, kind: str, request: pytest.FixtureRequest
 ) -> None:
-    database.run("USE against", DDL, *write_mysql(f"`{NAME}`", LAKE_ROWS))
-    uri = f"mysql://verify@127.0.0.1:{database.port}/against"
+    server: SqlServer = request.getfixturevalue(kind)
+    server.run("DROP DATABASE IF EXISTS copies", "CREATE DATABASE copies CHARACTER SET utf8mb4")
+    server.run("USE copies", DDL, *write_mysql(f"`{NAME}`", LAKE_ROWS))
+    uri = f"mysql://verify@127.0.0.1:{server.port}/copies"
     options = {"password": Reference("env", VARIABLE)}
 
     (same,) = compare(types, uri, **options)
-    database.run("USE against", f"DELETE FROM `{NAME}`", *write_mysql(f"`{NAME}`", COPY_ROWS))
+    server.run("USE copies", f"DELETE FROM `{NAME}`", *write_mysql(f"`{NAME}`", COPY_ROWS))
     (found,) = compare(types, uri, **options)
 
+    assert [(d.key, d.columns, d.lake, d.upstream) for d in same.differences] == []
     assert (same.verdict, same.reason, same.left_out) == ("equal", None, ())
     assert (same.rows_summed, same.rows_sent) == (len(LAKE_ROWS), 0)
     assert list_found(found, "id") == PLANTED
