@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
@@ -238,12 +239,18 @@ def test_tables_are_found_by_a_template(lake: UpstreamCopy, tmp_path: Path) -> N
         compare(lake, uri, table_name="{schema}")
 
 
-def test_partition_columns_of_a_delta_table_are_compared(
-    lake: UpstreamCopy, tmp_path: Path
+@pytest.mark.parametrize("kind", ["delta", "parquet"])
+def test_columns_that_are_in_the_names_of_folders_are_compared(
+    lake: UpstreamCopy, tmp_path: Path, kind: str
 ) -> None:
-    put_items(lake, make_items(9, {n: f"group {n % 2}" for n in range(9)}))
-    rows = make_items(9, {n: f"group {n % 2}" for n in range(9)} | {5: "group 0"})
+    groups = {n: f"group {n % 2}" for n in range(9)}
+    put_items(lake, make_items(9, groups))
+    rows = make_table(make_items(9, groups | {5: "group 0"}))
     path = tmp_path / "shop" / "items"
-    write_deltalake(path, make_table(rows), partition_by=["title"])
-    (found,) = compare(lake, f"delta:{tmp_path}")
+    if kind == "delta":
+        write_deltalake(path, rows, partition_by=["title"])
+    else:
+        pq.write_to_dataset(rows, path, partition_cols=["title"])
+    (found,) = compare(lake, f"{kind}:{tmp_path}")
+    assert found.left_out == ()
     assert list_found(found, "id") == {("differs", "5", ("title",))}
