@@ -19,6 +19,7 @@ from tests import golden
 if TYPE_CHECKING:
     from tests.kafka_broker import Broker
     from tests.mariadb_server import MariaDb
+    from tests.postgres_server import Postgres
     from tests.tidb_server import Tidb
 
 # No deadline: a busy machine is not a failure.  CI uses the same examples on every run, so that a
@@ -60,6 +61,15 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator["MariaDb"]:
     from tests.mariadb_server import run_mariadb
 
     with run_mariadb(tmp_path_factory.mktemp("mariadb")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Postgres"]:
+    """A PostgreSQL for all tests of a process; a schema belongs to the test that creates it."""
+    from tests.postgres_server import run_postgres
+
+    with run_postgres(tmp_path_factory.mktemp("postgres")) as running:
         yield running
 
 

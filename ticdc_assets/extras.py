@@ -8,6 +8,7 @@ _EXTRAS = {
     "gcs": ("jwt",),
     "privacy": ("cryptography",),
     "metrics": ("prometheus_client",),
+    "postgresql": ("adbc_driver_manager", "adbc_driver_postgresql"),
     "catalogs": ("pyiceberg", "pymetastore", "requests", "thrift"),
 }
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from ticdc_assets.assets.advance import advance_job, feed_assets
+from ticdc_assets.assets.copy_verification import copy_job
 from ticdc_assets.assets.load import load_job
 from ticdc_assets.assets.maintenance import maintenance_job
 from ticdc_assets.assets.rebuild import rebuild_job
@@ -91,6 +92,8 @@ def _define_feed(names: FeedNames, lake: LakeGraph, catalog: LakeCatalog) -> dg.
         schedules=[maintenance_schedule(names, maintain, lake.times)],
         resources=source_resources(names),
     )
+    if names.feed.copy is not None:
+        defined = dg.Definitions.merge(defined, dg.Definitions(jobs=[copy_job(names)]))
     upstream = names.feed.upstream
     if upstream is None:
         return defined

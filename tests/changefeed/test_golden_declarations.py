@@ -150,7 +150,7 @@ def test_a_golden_changefeed_loads_as_declared(dataset: str, tmp_path: Path) -> 
             assert asdict(actual) == csv
         elif name == "omissions":
             assert [omission.setting for omission in actual] == omissions
-        elif name in ("options", "claim_check_options", "upstream", "privacy", "archives"):
+        elif name in ("options", "claim_check_options", "upstream", "copy", "privacy", "archives"):
             assert not actual
         elif name == "client_settings":
             assert not actual.values

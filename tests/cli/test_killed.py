@@ -16,10 +16,12 @@ from tests.cli.kills import run_killed
 from tests.cli.test_load import SCHEMA, declare, declare_upstream
 from tests.cli.test_snapshot import read_exported
 from tests.dumpling.exporter import TSO, Exporter, ExportOptions, Row
+from tests.lake.copies import ITEMS, make_items, make_table, put_items, write_parquet
 from tests.lake.upstream_copy import UpstreamCopy, read_schema
 from tests.mariadb_server import MariaDb
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import SimulationOptions, encode_truth, prepare
+from ticdc_assets.lake.log.copy_progress import CopyProgress
 from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.rows.lines import format_blocks
 from ticdc_assets.store.lake import Lake, LakeSession
@@ -160,3 +162,30 @@ def test_a_verification_that_is_killed_anywhere_is_finished_by_the_next(
         assert all(row["verdict"] == verdicts[row["table"]] for row in found)
         stated = [(r["table"], r["key"], r["what"]) for r in rows if r["verification"] in of_run]
         assert sorted(stated) == sorted(each for each in differences if each[0] in tables)
+
+
+def test_a_comparison_with_a_copy_that_is_killed_anywhere_is_finished_by_the_next(
+    tmp_path: Path,
+) -> None:
+    lake = UpstreamCopy.make(None, tmp_path / "lake", None)  # type: ignore[arg-type]
+    names = [f"t{n}" for n in range(6)]
+    for name in names:
+        put_items(lake, make_items(50), ddl=ITEMS.replace("items", name))
+        rows = make_table(make_items(50, {} if name == "t4" else {7: "other"}))
+        uri = write_parquet(tmp_path, "shop", name, rows)
+    declared = tmp_path / "changefeeds.toml"
+    declared.write_text('[[changefeed]]\nid = "f"\nsink-uri = "file:///nowhere?protocol=csv"\n')
+    command = ["verify", "--against", uri, "--lake", tmp_path / "lake", "--changefeeds", declared]
+    kills, code = run_killed(command, tmp_path / "lake", Random(2), kills=5, most_files=6)
+    assert kills > 1
+    assert code == 1
+    reader = LakeReader(lake.lake.location)
+    rows = reader.read(reader.open("verifications"), ["run", "table", "verdict"]).to_pylist()
+    # Whatever was killed, it was one run, and each table has one result.
+    assert len({row["run"] for row in rows}) == 1
+    found = sorted((row["table"], row["verdict"]) for row in rows)
+    assert found == [(name, "equal" if name == "t4" else "differs") for name in names]
+    rows = reader.read(reader.open("differences"), ["table", "what", "key"]).to_pylist()
+    stated = sorted((row["table"], row["what"], row["key"]) for row in rows)
+    assert stated == [(name, "differs", '{"id": "7"}') for name in names if name != "t4"]
+    assert CopyProgress(lake.lake.location).read() == (None, {})

@@ -35,12 +35,27 @@ def test_old_results_go_but_for_the_newest_and_the_newest_proof_of_each_table(
                     verified_at=NOW - timedelta(days=age),
                 )
             )
+    # A copy, which was found equal once, has results of its own.
+    for age in (300, 200, 100):
+        results.add(
+            TableVerification(
+                run=f"c{age}",
+                incarnation="new",
+                database="d",
+                table="new",
+                resolved_ts=age,
+                verdict="equal" if age == 200 else "differs",
+                differences=(Difference("{}", "extra", 1, (), "missed"),),
+                verified_at=NOW - timedelta(days=age),
+                against="parquet:/old",
+            )
+        )
     version = LakeReader(lake).open("verifications").version()
     before = NOW - timedelta(days=90)
     results.remove_old(before)
     kept = {"r89-often", "r1-often", "r100-it's rare", "r2-new"}
     # The newest proofs.
-    kept |= {"r200-often", "r300-it's rare"}
+    kept |= {"r200-often", "r300-it's rare", "c200-new", "c100-new"}
     reader = LakeReader(lake)
     for table in ("verifications", "differences"):
         rows = reader.read(reader.open(table), ["verification"])["verification"].to_pylist()

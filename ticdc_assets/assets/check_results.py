@@ -14,6 +14,7 @@ import dagster as dg
 
 from ticdc_assets.assets.markdown import code
 from ticdc_assets.checks import (
+    EQUALS_COPY,
     EQUALS_UPSTREAM,
     PROOF_IS_RECENT,
     SnapshotRange,
@@ -134,7 +135,7 @@ def _evaluate_verifications(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Evaluate what checks were selected that say something of verifications."""
     names = {check.name for check in selected}
-    if EQUALS_UPSTREAM in names:
+    if names & {EQUALS_COPY, EQUALS_UPSTREAM}:
         yield from evaluate_newest_verifications(lake)
     if PROOF_IS_RECENT in names:
         yield from evaluate_proofs(lake.feed, lake.location)

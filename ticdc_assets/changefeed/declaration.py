@@ -15,6 +15,7 @@ from ticdc_assets.changefeed.archive import TableArchive
 from ticdc_assets.changefeed.catalog import CatalogSettings
 from ticdc_assets.changefeed.client_settings import ClientSettings
 from ticdc_assets.changefeed.contradictions import DELETE_ONLY, LARGE, check_contradictions
+from ticdc_assets.changefeed.copy import DeclaredCopy
 from ticdc_assets.changefeed.csv_dialect import CsvDialect, find_fault, read_dialect
 from ticdc_assets.changefeed.dispatcher import Dispatcher, read_dispatchers
 from ticdc_assets.changefeed.entry import MAX_BYTES, MAX_RECORDS, ChangefeedEntry, Start
@@ -135,6 +136,7 @@ class Changefeed:
     max_records: int = MAX_RECORDS
     max_bytes: int = MAX_BYTES
     upstream: Upstream | None = None
+    copy: DeclaredCopy | None = None
     # Where runs register the tables.
     catalogs: tuple[CatalogSettings, ...] = ()
     options: Options = field(default_factory=Options, repr=False, hash=False)

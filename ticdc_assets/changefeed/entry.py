@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from ticdc_assets.changefeed.archive import TableArchive, read_archives
 from ticdc_assets.changefeed.catalog import CatalogSettings, read_catalogs
 from ticdc_assets.changefeed.client_settings import ClientSettings, read_client_settings
+from ticdc_assets.changefeed.copy import DeclaredCopy, read_copy
 from ticdc_assets.changefeed.kept_events import read_kept_days
 from ticdc_assets.changefeed.layout import TableLayout, read_layouts
 from ticdc_assets.changefeed.privacy import Privacy, check_keys, read_privacy
@@ -57,6 +58,7 @@ _NAMES = (
     "max-bytes",
     "kafka",
     "upstream",
+    "copy",
     "catalog",
 )
 # Where a lake begins to read topics: by name, at a time, or at an offset of each `topic-partition`.
@@ -99,6 +101,7 @@ class OwnSettings(TypedDict):
     # The changefeed's own.
     start_ts: int | None
     upstream: Upstream | None
+    copy: DeclaredCopy | None
     catalogs: tuple[CatalogSettings, ...]
 
 
@@ -167,7 +170,8 @@ class ChangefeedEntry:
             archives=self._read(read_archives, "archive", []),
             keep_events_days=self._read(read_kept_days, "keep-events-days"),
             start_ts=self._limit("start-ts", 1) if "start-ts" in self._content else None,
-            upstream=self._upstream(),
+            upstream=self._read_table(read_upstream, "upstream"),
+            copy=self._read_table(read_copy, "copy"),
             catalogs=self._catalogs(),
         )
 
@@ -267,16 +271,16 @@ class ChangefeedEntry:
         except ValueError as error:
             raise self.error(str(error), "kafka") from None
 
-    def _upstream(self) -> Upstream | None:
-        table = self._content.get("upstream")
+    def _read_table(self, read: Callable[[dict[str, Any], Path], _T], name: str) -> _T | None:
+        table = self._content.get(name)
         if table is None:
             return None
         if not isinstance(table, dict):
-            raise self.error("must be a table, written [changefeed.upstream]", "upstream")
+            raise self.error(f"must be a table, written [changefeed.{name}]", name)
         try:
-            return read_upstream(table, self._folder)
+            return read(table, self._folder)
         except ValueError as error:
-            raise self.error(str(error), "upstream") from None
+            raise self.error(str(error), name) from None
 
     def _catalogs(self) -> tuple[CatalogSettings, ...]:
         table = self._content.get("catalog", {})

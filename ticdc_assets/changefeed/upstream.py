@@ -56,7 +56,7 @@ def read_upstream(table: Mapping[str, Any], folder: Path) -> Upstream:
         if name not in _NAMES:
             hint = "; write password-env or password-file" if name == "password" else ""
             raise ValueError(f"{name} is not one of its settings{hint or nearest(name, _NAMES)}")
-    host, user = _read_text(table, "host"), _read_text(table, "user")
+    host, user = read_text(table, "host"), read_text(table, "user")
     if host is None or not _HOST.fullmatch(host):
         raise ValueError("host must be the name or the address of the database, without its port")
     if user is None:
@@ -64,19 +64,24 @@ def read_upstream(table: Mapping[str, Any], folder: Path) -> Upstream:
     port = table.get("port", _PORT)
     if not isinstance(port, int) or isinstance(port, bool) or not 0 < port < 1 << 16:
         raise ValueError("port must be a number from 1 to 65535")
-    variable, file = _read_text(table, "password-env"), _read_text(table, "password-file")
-    if variable and file:
-        raise ValueError("password-env and password-file are both set: remove one")
-    password = Reference("env", variable) if variable else None
-    if file:
-        password = Reference("file", _find_path(file, folder))
-    ca = _read_text(table, "ca")
+    password = read_password(table, folder)
+    ca = read_text(table, "ca")
     days = _read_number(table, "prove-every-days", _MOST_DAYS)
     minutes = _read_number(table, "prove-minutes", _MOST_MINUTES)
     if minutes is not None and days is None:
         raise ValueError("prove-minutes bounds what prove-every-days begins: set that, too")
-    place = ca and _find_path(ca, folder)
+    place = ca and find_path(ca, folder)
     return Upstream(host, user, port, password, place, days, minutes)
+
+
+def read_password(table: Mapping[str, Any], folder: Path) -> Reference | None:
+    """Read where the password is."""
+    variable, file = read_text(table, "password-env"), read_text(table, "password-file")
+    if variable and file:
+        raise ValueError("password-env and password-file are both set: remove one")
+    if file:
+        return Reference("file", find_path(file, folder))
+    return Reference("env", variable) if variable else None
 
 
 def _read_number(table: Mapping[str, Any], name: str, most: int) -> int | None:
@@ -88,12 +93,14 @@ def _read_number(table: Mapping[str, Any], name: str, most: int) -> int | None:
     return value
 
 
-def _read_text(table: Mapping[str, Any], name: str) -> str | None:
+def read_text(table: Mapping[str, Any], name: str) -> str | None:
+    """Read a setting that is a text; None if it is not there."""
     value = table.get(name)
     if value is not None and (not isinstance(value, str) or not value):
         raise ValueError(f"{name} must be a string that is not empty")
     return value
 
 
-def _find_path(name: str, folder: Path) -> str:
+def find_path(name: str, folder: Path) -> str:
+    """Find a file by its path relative to that of the declaration."""
     return os.path.abspath(folder / os.path.expanduser(name))

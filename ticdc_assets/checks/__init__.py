@@ -8,9 +8,15 @@ and what is wrong with it, never its values.
 
 from ticdc_assets.checks.evaluate import evaluate_checks
 from ticdc_assets.checks.invariants import SnapshotRange
-from ticdc_assets.checks.specs import EQUALS_UPSTREAM, PROOF_IS_RECENT, check_specs
+from ticdc_assets.checks.specs import (
+    EQUALS_COPY,
+    EQUALS_UPSTREAM,
+    PROOF_IS_RECENT,
+    check_specs,
+)
 
 __all__ = [
+    "EQUALS_COPY",
     "EQUALS_UPSTREAM",
     "PROOF_IS_RECENT",
     "SnapshotRange",

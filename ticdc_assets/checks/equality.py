@@ -9,7 +9,7 @@ import dagster as dg
 from ticdc_assets import naming
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks.results import format_cell
-from ticdc_assets.checks.specs import EQUALS_UPSTREAM
+from ticdc_assets.checks.specs import EQUALS_COPY, EQUALS_UPSTREAM
 from ticdc_assets.events.tso_text import format_time
 from ticdc_assets.lake.log.verifications import Results, TableVerification
 from ticdc_assets.naming import table_asset_key
@@ -22,24 +22,27 @@ _SAMPLE_ROWS = 10
 
 
 def evaluate_newest_verifications(lake: LakeSession) -> Iterator[dg.AssetCheckEvaluation]:
-    """Make the results of the newest verification of every table, whoever ran it.
+    """Make the results of the newest verification of every table, and of its copy, whoever ran it.
 
     A table that was renamed since has its result under its new name; one that is gone has none.
     """
-    newest = Results(lake.location).read_newest()
-    for (database, table), known in read_catalog(lake.location).named().items():
-        if (found := newest.get(known.incarnation)) is not None:
-            yield make_equality_evaluation(
-                lake.feed, replace(found, database=database, table=table)
-            )
+    results = Results(lake.location)
+    named = read_catalog(lake.location).named()
+    for newest in (results.read_newest(), results.read_newest_of_copies()):
+        for (database, table), known in named.items():
+            if (found := newest.get(known.incarnation)) is not None:
+                yield make_equality_evaluation(
+                    lake.feed, replace(found, database=database, table=table)
+                )
 
 
 def make_equality_evaluation(feed: Changefeed, found: TableVerification) -> dg.AssetCheckEvaluation:
     """Make the check result of a verification."""
-    is_error = found.verdict == "differs"
+    # What is wrong may be the copy.
+    is_error = found.verdict == "differs" and found.against is None
     return dg.AssetCheckEvaluation(
         asset_key=table_asset_key(feed, naming.CURRENT, found.database, found.table),
-        check_name=EQUALS_UPSTREAM,
+        check_name=EQUALS_UPSTREAM if found.against is None else EQUALS_COPY,
         passed=found.verdict == "equal",
         severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
         description=_describe(found),
@@ -68,6 +71,9 @@ def _list_metadata(found: TableVerification) -> dict[str, Any]:
     if found.lake_rows is not None and found.upstream_rows is not None:
         metadata["ticdc/rows_compared"] = found.lake_rows
         metadata["ticdc/rows_upstream"] = found.upstream_rows
+    if found.against is not None:
+        metadata["ticdc/against"] = format_cell(found.against)
+        metadata["ticdc/share_compared"] = found.share
     if found.left_out:
         metadata["ticdc/columns_left_out"] = format_cell(", ".join(found.left_out))
     if found.differences:

@@ -50,6 +50,8 @@ CONTRACT = _Weight("ERROR", blocking=True)
 # A verification runs beside the runs that write, and says something of an older ts.
 EQUALITY = _Weight("ERROR", blocking=False)
 RECENCY = _Weight("WARN", blocking=False)
+# What is wrong may be the copy.
+EQUALITY_OF_COPY = _Weight("WARN", blocking=False)
 # A waiting table continues without intervention, a partial one never stopped.
 _GOES_ON = _Weight("WARN", blocking=False)
 

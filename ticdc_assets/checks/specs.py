@@ -31,6 +31,11 @@ PROOF_IS_RECENT = "proof_is_recent"
 _PROOF = (
     "A verification of the last {} days, as `prove-every-days` says, found the table equal to TiDB."
 )
+EQUALS_COPY = "equals_copy"
+_EQUALITY_OF_COPY = (
+    "The copy that another pipeline fills equals the table, row by row, at the ts of the newest"
+    " comparison: the job `examine` compares the two."
+)
 
 
 def check_specs(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list[dg.AssetCheckSpec]:
@@ -66,6 +71,11 @@ def check_specs(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list
                 )
                 for asset in table_keys.values()
             ]
+    if feed.copy is not None:
+        specs += [
+            _spec(dg.AssetCheckKey(asset, EQUALS_COPY), _EQUALITY_OF_COPY, results.EQUALITY_OF_COPY)
+            for asset in table_keys.values()
+        ]
     return specs
 
 

@@ -59,6 +59,17 @@ def parse_seconds(text: str) -> float:
     return 0.0 if text == "0" else float(parse_count(text))
 
 
+def parse_percent(text: str) -> float:
+    """Parse a percentage as a share of 1."""
+    try:
+        share = float(text) / 100
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError(f"{quote_given(text)} must be above 0 and up to 100")
+    return share
+
+
 def parse_duration(text: str) -> float:
     """Parse a duration such as 90s, 10m or 1h30m as seconds."""
     try:

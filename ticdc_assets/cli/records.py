@@ -272,6 +272,9 @@ class Verify(Record, frozen=True, kw_only=True):
     rows_sent: int
     seconds: float
     left_out: list[str]
+    against: str | None
+    share: float | None
+    bytes_read: int | None
     differences: list[Difference]
 
 

@@ -172,6 +172,9 @@ Compare the rows of current tables with the database that [changefeed.upstream] 
 up to which they are applied: sums of hashes per range of keys, narrowed down to the rows that
 differ.  It only reads upstream.  Run it again after an interruption: it goes on.  The lake's tables
 verifications and differences have the results.  Exit code 1 if a table differs or was skipped.
+
+With --against, the tables are compared with a copy that another pipeline has filled: folders of
+Delta, Parquet or Iceberg tables, a DuckDB file, or a database.  The lake is read as of --at.
 """,
     "resume": """\
 Resume a paused table where it stopped, after you have declared its keys or installed a newer

@@ -3,7 +3,13 @@
 import argparse
 
 from ticdc_assets.cli import texts
-from ticdc_assets.cli.option_values import parse_count, parse_seconds, parse_table, parse_tso
+from ticdc_assets.cli.option_values import (
+    parse_count,
+    parse_percent,
+    parse_seconds,
+    parse_table,
+    parse_tso,
+)
 
 
 def add_load_options(command: argparse.ArgumentParser) -> None:
@@ -74,13 +80,48 @@ def add_verify_options(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compare tonight's share of the tables, by the setting prove-every-days",
     )
-    _add_limits(command.add_argument_group("load on the database"))
-    command.add_argument(
+    limits = command.add_argument_group("load on the database")
+    _add_limits(limits)
+    limits.add_argument(
         "--wait",
         metavar="SECONDS",
         type=parse_seconds,
         default=60.0,
         help="not with TiDB: how long a difference may last before it counts (default: 60)",
+    )
+
+    copy = command.add_argument_group("a copy of another pipeline, in place of the database")
+    copy.add_argument(
+        "--against",
+        metavar="URI",
+        help="compare this copy: delta:PATH, parquet:PATH, iceberg:PATH, duckdb:FILE,"
+        " mysql://USER@HOST:PORT/DATABASE or postgresql://USER@HOST:PORT/DATABASE",
+    )
+    copy.add_argument(
+        "--at",
+        metavar="TSO",
+        type=parse_tso,
+        help="the TSO that the copy has reached (default: the newest applied one); "
+        + texts.TSO_FORMS,
+    )
+    copy.add_argument(
+        "--table-name",
+        metavar="TEMPLATE",
+        help="how the copy names tables, such as '{schema}_{table}' (default: {schema}/{table} or"
+        " {schema}.{table})",
+    )
+    copy.add_argument(
+        "--sample",
+        metavar="PERCENT",
+        type=parse_percent,
+        help="compare so many percent of the keys, chosen by chance (default: 100)",
+    )
+    copy.add_argument(
+        "--password-env", metavar="NAME", help="the environment variable with the password"
+    )
+    copy.add_argument("--password-file", metavar="FILE", help="the file with the password")
+    copy.add_argument(
+        "--ca", metavar="FILE", help="use TLS; the server's certificate must be of this authority"
     )
 
 

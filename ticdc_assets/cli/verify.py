@@ -1,48 +1,55 @@
-"""`verify`: compare the lake's current tables with the tables upstream."""
+"""`verify`: compare the lake's current tables with the tables upstream, or with a copy."""
 
 import argparse
 from collections.abc import Iterator, Sequence
 
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.lake import open_lake
 from ticdc_assets.cli.output import print_records, say, warn
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.source import find_changefeed, open_reader
 from ticdc_assets.cli.upstream_options import read_limits
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.verifications import TableVerification
+from ticdc_assets.resources.copies import open_copy
 from ticdc_assets.resources.previews import read_preview_rows
 from ticdc_assets.resources.upstream import find_upstream
 from ticdc_assets.safe_text import escape_control
+from ticdc_assets.verify.against import AgainstEnvironment, verify_copy
 from ticdc_assets.verify.night import Night
 from ticdc_assets.verify.verify import Environment
 from ticdc_assets.verify.verify import verify as verify_tables
 
 # Rows of a table that are printed; the lake's table `differences` has more of them.
 _PRINTED = 10
+# The options that only a copy has.
+_OF_COPIES = ("at", "table_name", "sample", "password_env", "password_file", "ca")
+_NEXT = (
+    "next: verify without --against compares the lake with TiDB, and why TABLE KEY shows how the"
+    " lake came to have a row"
+)
 
 
 def verify(options: argparse.Namespace) -> int:
     """Verify tables, and print what was found."""
     feed = find_changefeed(options)
-    database = find_upstream(feed, **read_limits(options))
-    environment = Environment(
-        open_reader(options),
-        feed,
-        lambda: open_lake(options),
-        database.open_snapshot,
-        with_values=read_preview_rows() > 0,
-        wait_seconds=options.wait,
-    )
     progress = Progress()
     code = 0
 
     def show(rows: int) -> None:
         progress("verify", rows, None)
 
-    night = Night(environment, show) if options.share else None
-    names = options.table or ()
+    night = None
+    if options.against is not None:
+        results = verify_copy(_open_copy(options), options.table or (), show)
+    else:
+        environment = _open_upstream(options, feed)
+        night = Night(environment, show) if options.share else None
+        results = night.verify() if night else verify_tables(environment, options.table or (), show)
     try:
-        for found in night.verify() if night else verify_tables(environment, names, show):
+        for found in results:
             progress.end()
             print_records(options, [_make_record(feed.id, found)], format_verify)
             if found.verdict != "equal":
@@ -70,6 +77,49 @@ def _note_cost(night: Night) -> None:
         warn(f"prove-minutes are over: {count} of the share left for the next night", "info")
 
 
+def _open_upstream(options: argparse.Namespace, feed: Changefeed) -> Environment:
+    """Open the comparison with the database upstream."""
+    for name in _OF_COPIES:
+        if getattr(options, name) is not None:
+            raise ConfigError("needs --against", setting=_name_option(name))
+    database = find_upstream(feed, **read_limits(options))
+    return Environment(
+        open_reader(options),
+        feed,
+        lambda: open_lake(options),
+        database.open_snapshot,
+        with_values=read_preview_rows() > 0,
+        wait_seconds=options.wait,
+    )
+
+
+def _open_copy(options: argparse.Namespace) -> AgainstEnvironment:
+    """Open the comparison with a copy."""
+    for name in (*read_limits(options), *(["share"] if options.share else [])):
+        raise ConfigError("cannot be combined with --against", setting=_name_option(name))
+    if options.password_env is not None and options.password_file is not None:
+        raise ConfigError("cannot be combined with --password-env", setting="--password-file")
+    password = None
+    if options.password_env is not None:
+        password = Reference("env", options.password_env)
+    elif options.password_file is not None:
+        password = Reference("file", options.password_file)
+    copy = open_copy(
+        options.against, table_name=options.table_name, password=password, ca=options.ca
+    )
+    return AgainstEnvironment(
+        open_lake(options),
+        copy,
+        options.at,
+        share=1.0 if options.sample is None else options.sample,
+        with_values=read_preview_rows() > 0,
+    )
+
+
+def _name_option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
 def _make_record(changefeed: str, found: TableVerification) -> records.Verify:
     return records.Verify(
         changefeed=changefeed,
@@ -88,6 +138,9 @@ def _make_record(changefeed: str, found: TableVerification) -> records.Verify:
         rows_sent=found.rows_sent,
         seconds=round(found.seconds, 1),
         left_out=list(found.left_out),
+        against=found.against,
+        share=found.share,
+        bytes_read=found.bytes_read,
         differences=[
             records.Difference(
                 what=each.what,
@@ -111,19 +164,28 @@ def _format(found: records.Verify) -> Iterator[str]:
     name = escape_control(f"{found.database}.{found.table}")
     # A table that was never applied has no ts.
     at = f" at {texts.format_ts(found.resolved_ts)}" if found.resolved_ts else ""
-    yield f"{name}: {found.verdict}{at}"
+    sampled = f", {found.share:.1%} of its keys" if (found.share or 1) < 1 else ""
+    partly = ", in the columns that can be compared" if found.left_out else ""
+    yield f"{name}: {found.verdict}{at}{partly}{sampled}"
     if found.lake_rows is not None and found.upstream_rows is not None:
         rows = f"{texts.format_count(found.lake_rows, 'row')} in the lake"
         spans = texts.format_count(found.ranges, "range")
         cost = f"{found.rows_sent:,} sent, {spans}, {found.seconds:.1f} s"
-        yield f"  {rows}, {found.upstream_rows:,} upstream; {cost}"
+        where = "upstream" if found.against is None else "in the copy"
+        if found.bytes_read is not None:
+            cost = f"{texts.format_size(found.bytes_read)} read, {spans}, {found.seconds:.1f} s"
+        yield f"  {rows}, {found.upstream_rows:,} {where}; {cost}"
     if found.in_flight:
         in_flight = texts.format_count(found.in_flight, "row")
         yield f"  in flight: {in_flight}, equal after the next window"
-    if found.left_out:
+    if found.left_out and found.against is None:
         yield f"  not compared: {', '.join(found.left_out)}"
+    elif found.against is not None:
+        yield from (f"  not compared: {column}" for column in found.left_out)
     for difference in found.differences:
         yield f"  {_describe(difference)}"
+    if found.against is not None and found.verdict == "differs":
+        yield f"  {_NEXT}"
 
 
 def _describe(difference: records.Difference) -> str:

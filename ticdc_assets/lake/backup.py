@@ -26,7 +26,7 @@ from ticdc_assets.store.reader import LakeReader, create_folder, write_content
 _LEFT_OUT = ("iceberg/", "iceberg-catalog/", "catalog-", "run.", "last_run.json")
 _LOG, _SNAPSHOTS = "_delta_log/", "applied/_delta_log/"
 # What writes these needs no lock.  A load makes its table first, and then states it.
-_UNLOCKED = ("loads", "verifications", "differences", "verification_progress")
+_UNLOCKED = ("loads", "verifications", "differences", "verification_progress", "copy_progress")
 _AT_ONCE = 16
 _BLOCK = 4 << 20
 

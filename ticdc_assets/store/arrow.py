@@ -12,6 +12,7 @@ _TYPES = {
     "int": pa.int32(),
     "string": pa.string(),
     "boolean": pa.bool_(),
+    "double": pa.float64(),
     "timestamp": pa.timestamp("us", "UTC"),
     "binary": pa.binary(),
 }

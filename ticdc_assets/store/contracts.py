@@ -19,6 +19,7 @@ Each changefeed has a folder in the lake with one folder per table:
     LAKE/<changefeed>/verifications            what `verify` found: one row per table and run
     LAKE/<changefeed>/differences              the rows that it found to differ
     LAKE/<changefeed>/verification_progress    what a verification that has not ended has done
+    LAKE/<changefeed>/copy_progress            the same of a comparison with a copy
 
 `checkpoints`, an asset, is a view of `applied`.
 
@@ -231,7 +232,10 @@ VERIFICATIONS = """
     rows_summed bigint,    -- rows that upstream read for sums
     rows_sent bigint,      -- rows, or hashes of rows, that upstream sent
     duration_ms bigint,
-    left_out array<string> -- columns that cannot be compared
+    left_out array<string>, -- columns that cannot be compared
+    against string,        -- the URI of a copy that was compared instead of upstream
+    share double,          -- of the keys of a copy that were compared, up to 1
+    bytes_read bigint      -- of the rows that were read of a copy
 """
 
 DIFFERENCES = """
@@ -241,17 +245,17 @@ DIFFERENCES = """
     table string,
     resolved_ts bigint,
     key string,            -- JSON {column: text or null}; null for a table without a key
-    what string,           -- missing (in the lake), extra or differs
+    what string,           -- missing (in the lake, or in the copy), extra or differs
     copies bigint,         -- of a row without a key
     columns array<string>, -- the columns that differ
     cause string,          -- the likely one
     lake string,           -- JSON of the columns that differ, where values may be shown
-    upstream string
+    upstream string        -- those upstream, or in the copy
 """
 
 VERIFICATION_PROGRESS = """
     incarnation string,    -- empty for the run itself
-    state string           -- `log.verifications.TableProgress` or `RunProgress` as JSON
+    state string           -- JSON of a structure of `log.verifications` or `log.copy_progress`
 """
 
 # One row per erasure of a row (`lake.log.erasures`): what recognizes its events, and no value.
@@ -275,6 +279,7 @@ VERIFICATION_CONTRACTS = {
     "verifications": VERIFICATIONS,
     "differences": DIFFERENCES,
     "verification_progress": VERIFICATION_PROGRESS,
+    "copy_progress": VERIFICATION_PROGRESS,
 }
 
 # Created when they are needed, and not with the lake.

@@ -18,7 +18,7 @@ from ticdc_assets.verify.canonical import ComparedColumn
 from ticdc_assets.verify.side import Comparison
 
 # Kinds whose texts are the same: MariaDB says LONGTEXT of JSON.
-_TEXTS = ("text", "enum", "set", "json")
+TEXTS = ("text", "enum", "set", "json")
 _UNFINISHED = (
     "it differs at this ts, at which TiDB is in the middle of a DDL of it, and readers see a part"
     " of that before its commit ts: verify it again after the next window: {}"
@@ -49,7 +49,7 @@ def match_columns(schema: TableSchema, upstream: UpstreamSnapshot) -> Match:
     """Match columns by name; raise `NotComparable` if one side has others, or other types."""
     theirs = _read_columns(schema, upstream)
     private = {fold_name(c.name): c.name for c in schema.columns if c.rule is not None}
-    _require_key(schema)
+    require_key(schema)
     theirs = {name: column for name, column in theirs.items() if name not in private}
     columns = [c for c in list_stored_columns(schema) if c.rule is None]
     ours = {fold_name(column.name) for column in columns}
@@ -63,7 +63,7 @@ def match_columns(schema: TableSchema, upstream: UpstreamSnapshot) -> Match:
         delta = deltas[column.name]
         name, type = theirs[fold_name(column.name)]
         kind, lake_kind = describe(type).kind, describe(column.type).kind
-        if kind != lake_kind and not (kind in _TEXTS and lake_kind in _TEXTS):
+        if kind != lake_kind and not (kind in TEXTS and lake_kind in TEXTS):
             raise NotComparable(f"column {name} is {type.name} upstream, {column.type.name} here")
         if kind == "vector":
             # No server prints their numbers as another does.
@@ -79,7 +79,8 @@ def match_columns(schema: TableSchema, upstream: UpstreamSnapshot) -> Match:
     return Match(found, tuple(left_out))
 
 
-def _require_key(schema: TableSchema) -> None:
+def require_key(schema: TableSchema) -> None:
+    """Raise `KeyHidden` if the lake has only hashes of the key."""
     columns = (schema.column(name) for name in schema.key)
     hidden = [column.name for column in columns if column is not None and column.rule is not None]
     if hidden:

@@ -150,6 +150,27 @@ class AsOfView(TablesAt):
         parts = -(-tables.count(id) // rows_per_part) if tables.can_be_split(id) else 1
         return compute_rows(self.lake, tables.describe(id), table, max(parts, 1))
 
+    def count(self, table: Incarnation) -> int:
+        """Return how many rows a table has at most."""
+        return self._tables.count(table.id)
+
+    def count_parts(self, table: Incarnation, rows_per_part: int = _ROWS_PER_PART) -> int:
+        """Return in how many parts `read_part` reads a table."""
+        tables = self._open().choose(table.id)
+        if isinstance(tables, StoredTables) or not tables.can_be_split(table.id):
+            return 1
+        return max(-(-tables.count(table.id) // rows_per_part), 1)
+
+    def read_part(self, table: Incarnation, number: int) -> Rows | None:
+        """Read a part of a table's rows in this process; None for one that never had any."""
+        id, parts = table.id, self.count_parts(table)
+        tables: TableRows = self._open().choose(id)
+        part = None
+        if parts > 1:
+            assert isinstance(tables, ComputedTables)
+            tables, part = tables.describe(id), Part(number, parts)
+        return tables.read({id: table.schema}, part).get(id)
+
     def frames(self) -> "dict[str, DataFrame]":
         """Return the rows of all tables that are not waiting or paused, by `db.table`."""
         named = {f"{t.schema.database}.{t.schema.table}": self.frame(t) for t in self.tables()}

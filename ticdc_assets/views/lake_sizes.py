@@ -27,7 +27,7 @@ OWN_TABLES = {
     "quarantine": ("quarantine",),
     "log": (
         *("applied", "tables", "schema_history", "loads", "definitions", "erasures", "folds"),
-        *("verifications", "differences", "verification_progress"),
+        *("verifications", "differences", "verification_progress", "copy_progress"),
     ),
 }
 _FOLLOWERS = ("history", "changes")

@@ -79,7 +79,10 @@ def read_proofs(reader: LakeReader) -> Proofs:
         opened = reader.open("verifications")
     except LakeNotFound:
         return Proofs()
-    rows = reader.read(opened, _COLUMNS).sort_by("verified_at")
+    # Lakes of before copies were compared have no such column.
+    knows_copies = any(column.name == "against" for column in opened.schema().fields)
+    of_upstream = pc.field("against").is_null() if knows_copies else None
+    rows = reader.read(opened, _COLUMNS, of_upstream).sort_by("verified_at")
     if not rows.num_rows:
         return Proofs()
     newest = _choose_newest(rows)

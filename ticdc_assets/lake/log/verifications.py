@@ -60,6 +60,10 @@ class TableVerification:
     rows_sent: int = 0
     seconds: float = 0.0
     left_out: tuple[str, ...] = ()
+    # The URI of a copy, if it was compared with one; `upstream_rows` are then those of the copy.
+    against: str | None = None
+    share: float | None = None
+    bytes_read: int | None = None
     differences: tuple[Difference, ...] = field(default=(), repr=False)
     verified_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -100,10 +104,16 @@ class Results:
         self.may_repeat = False
 
     def prepare(self) -> None:
-        """Create the tables, unless they exist."""
+        """Create the tables, unless they exist; add columns that they lack."""
         for name, contract in VERIFICATION_CONTRACTS.items():
-            if self._writer.find(name) is None:
-                self._writer.create(name, arrow_schema(contract), {})
+            columns, table = arrow_schema(contract), self._writer.find(name)
+            if table is None:
+                self._writer.create(name, columns, {})
+                continue
+            known = {known.name for known in table.schema().fields}
+            for column in columns:
+                if column.name not in known:
+                    self._writer.add_column(table, column)
 
     def read_progress(self) -> tuple[RunProgress | None, dict[str, TableProgress]]:
         """Read what a run that was killed had done."""
@@ -162,14 +172,22 @@ class Results:
 
     def read_newest(self) -> dict[str, "TableVerification"]:
         """Read the newest verification of every incarnation, without its differences."""
+        return self._choose_newest(of_copies=False)
+
+    def read_newest_of_copies(self) -> dict[str, "TableVerification"]:
+        """Read the newest comparison of every incarnation with a copy, likewise."""
+        return self._choose_newest(of_copies=True)
+
+    def _choose_newest(self, *, of_copies: bool) -> dict[str, "TableVerification"]:
         rows = map(_read_row, self._read("verifications"))
-        return {row.incarnation: row for row in sorted(rows, key=lambda row: row.verified_at)}
+        chosen = (row for row in rows if (row.against is not None) == of_copies)
+        return {row.incarnation: row for row in sorted(chosen, key=lambda row: row.verified_at)}
 
     def read_equal(self) -> dict[str, int]:
         """Read up to which ts whole incarnations were found to be equal."""
         equal: dict[str, int] = {}
         for row in self._read("verifications", pc.field("verdict") == "equal"):
-            if not row["left_out"]:
+            if not row["left_out"] and row.get("against") is None:
                 id, ts = row["incarnation"], row["resolved_ts"]
                 equal[id] = max(ts, equal.get(id, ts))
         return equal
@@ -180,10 +198,14 @@ class Results:
         if opened is None:
             return
         columns = ["verification", "incarnation", "verified_at", "verdict"]
-        rows = self._reader.read(opened, columns).to_pylist()
-        rows.sort(key=lambda row: row["verified_at"])
-        newest = {(r["incarnation"], None): r for r in rows}
-        newest |= {(r["incarnation"], "equal"): r for r in rows if r["verdict"] == "equal"}
+        columns += [field.name for field in opened.schema().fields if field.name == "against"]
+        rows = self._reader.read(opened, columns).sort_by("verified_at").to_pylist()
+        newest: dict[object, dict[str, Any]] = {}
+        for row in rows:
+            place = row["incarnation"], row.get("against")
+            newest[place] = row
+            if row["verdict"] == "equal":
+                newest[*place, "equal"] = row
         kept = {row["verification"] for row in newest.values() if row["verified_at"] < before}
         if not any(r["verified_at"] < before and r["verification"] not in kept for r in rows):
             return
@@ -212,6 +234,7 @@ def _make_row(found: TableVerification) -> tuple[Any, ...]:
         *(found.resolved_ts, found.verdict, found.reason, found.lake_rows, found.upstream_rows),
         *(found.different_rows, found.complete, found.in_flight, found.spans, found.rows_summed),
         *(found.rows_sent, round(1000 * found.seconds), list(found.left_out)),
+        *(found.against, found.share, found.bytes_read),
     )
 
 

@@ -1,0 +1,54 @@
+"""The table `[changefeed.copy]`: a copy of the tables that another pipeline fills.
+
+It is compared with the lake.  The password is never in the file, nor in the URI: `password-env`
+names a variable of the environment, `password-file` a file.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from ticdc_assets.changefeed.client_settings import Reference
+from ticdc_assets.changefeed.sink_uri import nearest
+from ticdc_assets.changefeed.upstream import find_path, read_password, read_text
+
+_NAMES = ("uri", "table-name", "password-env", "password-file", "ca")
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredCopy:
+    """Where the copy is, how it names tables, and where the password is."""
+
+    uri: str
+    table_name: str | None = None
+    password: Reference | None = None
+    ca: str | None = None
+
+
+def read_copy(table: Mapping[str, Any], folder: Path) -> DeclaredCopy:
+    """Read the table; raise a ValueError that begins with the name and quotes no value."""
+    for name in table:
+        if name not in _NAMES:
+            raise ValueError(f"{name} is not one of its settings{nearest(name, _NAMES)}")
+    uri = read_text(table, "uri")
+    if uri is None:
+        raise ValueError("uri is missing")
+    if has_password(uri):
+        raise ValueError("uri has a password in it: write password-env or password-file")
+    ca = read_text(table, "ca")
+    return DeclaredCopy(
+        uri,
+        read_text(table, "table-name"),
+        read_password(table, folder),
+        ca and find_path(ca, folder),
+    )
+
+
+def has_password(uri: str) -> bool:
+    """Whether a URI of a server has a password in it."""
+    try:
+        return urlsplit(uri).password is not None
+    except ValueError:
+        return False
