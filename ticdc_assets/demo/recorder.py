@@ -155,7 +155,8 @@ class Recorder:
         ts = self._find_ts(job)
         self.tables = dict(self.tables)
         if job.type == _RENAME_TABLES:
-            found = [self._rename(ts, info) for info in job.binlog.tables or () if info]
+            # TiCDC sends one for each table of a statement.
+            found = [self._rename(ts, info, ";") for info in job.binlog.tables or () if info]
         else:
             found = [self._record(ts, job, sql)]
         self._journal.append((ts, self.tables))
@@ -181,10 +182,10 @@ class Recorder:
             return Ddl(ts, kind, sql, self.database, before.schema)
         return self._define(ts, kind, sql, before, info)
 
-    def _rename(self, ts: int, info: TableInfo) -> Ddl:
+    def _rename(self, ts: int, info: TableInfo, end: str = "") -> Ddl:
         before = self._remove(info.id)
         old = before.schema.table if before is not None else ""
-        sql = f"RENAME TABLE {self._qualify(old)} TO {self._qualify(info.name.text)}"
+        sql = f"RENAME TABLE {self._qualify(old)} TO {self._qualify(info.name.text)}{end}"
         return self._define(ts, change.RENAME_TABLE, sql, before, info)
 
     def _define(
