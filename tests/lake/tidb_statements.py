@@ -4,7 +4,7 @@ import string
 from collections.abc import Callable, Iterator
 from random import Random
 
-DATABASE = "live"
+DATABASE = "recorded"
 
 # What a column may hold, as SQL.
 Values = Callable[[Random], str]

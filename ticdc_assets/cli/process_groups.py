@@ -63,10 +63,11 @@ class ProcessGroups:
 
     def _forward(self, source: IO[bytes], target: IO[bytes]) -> None:
         # Read to the end even when muted: a full pipe would block the process.
-        for line in source:
-            if not self._is_muted.is_set():
-                target.write(line)
-                target.flush()
+        with source:
+            for line in source:
+                if not self._is_muted.is_set():
+                    target.write(line)
+                    target.flush()
 
     def mute(self) -> None:
         """Drop all further output of the processes."""
