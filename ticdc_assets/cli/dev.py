@@ -124,14 +124,7 @@ def dev(options: argparse.Namespace) -> int:
         if not os.environ.get(MASTER):
             # Its end is no reason to stop: it starts again, and runs do without it meanwhile.
             processes.start([sys.executable, "-m", "ticdc_assets.cli", "spark-server"], quiet=True)
-        if brokers is not None:
-            _start_broker(processes, folder / "kafka", brokers)
-        address = options.upstream
-        if address == OWN_SERVER:
-            address = start_server(processes, folder / "tidb")
-            say(f"The shop works on a TiDB of its own: {address}")
-        command = _simulate_command(options, changefeeds.parent, brokers, address)
-        simulation = processes.start(command, quiet=True)
+        simulation = _start_simulation(processes, options, folder, brokers)
         _wait_for(changefeeds, simulation)
         dagster = processes.start(
             [str(Path(sys.executable).with_name("dg")), "dev", "--port", str(options.port)]
@@ -151,16 +144,25 @@ def dev(options: argparse.Namespace) -> int:
     return 1
 
 
-def _simulate_command(
-    options: argparse.Namespace, folder: Path, brokers: str | None, upstream: str | None
-) -> list[str]:
-    command = [sys.executable, "-m", "ticdc_assets.cli", "simulate", str(folder)]
+def _start_simulation(
+    processes: ProcessGroups, options: argparse.Namespace, folder: Path, brokers: str | None
+) -> Process:
+    """Start the simulation, and before it the servers that it needs."""
+    if brokers is not None:
+        _start_broker(processes, folder / "kafka", brokers)
+    upstream = options.upstream
+    if upstream == OWN_SERVER:
+        upstream = start_server(processes, folder / "tidb")
+        say(f"The shop works on a TiDB of its own: {upstream}")
+    command = [sys.executable, "-m", "ticdc_assets.cli", "simulate", str(folder / "upstream")]
     command += ["--rate", str(options.rate)]
     if options.protocol is not None:
         command += ["--protocol", options.protocol]
     if upstream is not None:
         command += ["--upstream", upstream]
-    return command if brokers is None else [*command, "--brokers", brokers]
+    if brokers is not None:
+        command += ["--brokers", brokers]
+    return processes.start(command, quiet=True)
 
 
 def _start_broker(processes: ProcessGroups, folder: Path, address: str) -> None:
