@@ -1,6 +1,7 @@
 """A recording of random statements on a TiDB, the changefeeds of it, and what is true."""
 
 import json
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -166,7 +167,8 @@ def _read(connection: Any, table: str) -> Table:
         for column, type, *_, extra in run_on(connection, f"SHOW COLUMNS FROM {name}")
         if "VIRTUAL" not in extra
     ]
-    stated = ", ".join(f"`{column}`" for column, _ in columns)
+    # A FLOAT prints six digits; as a DOUBLE it prints all.
+    stated = ", ".join(f"`{c}`" + " * 1e0" * type.startswith("float") for c, type in columns)
     rows = run_on(connection, f"SELECT {stated} FROM {name}")
     return simplify(columns, [dict(zip((c for c, _ in columns), row, strict=True)) for row in rows])
 
@@ -181,15 +183,25 @@ def simplify(columns: Sequence[tuple[str, str]], rows: Sequence[dict[str, Any]])
     }
 
 
+def _read_number(text: str) -> float | int:
+    if text.lstrip("-").isdigit() and -(1 << 63) <= int(text) < 1 << 64:
+        return int(text)
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
 def _simplify(type: str, value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, bytes):
         return int.from_bytes(value, "big") if type.startswith("bit") else value.hex()
-    if type.startswith(("float", "double")):
+    if type.startswith("float"):
+        return struct.unpack("f", struct.pack("f", float(value)))[0]
+    if type.startswith("double"):
         return float(value)
     if type == "json":
-        return json.loads(value)
+        # Later servers print whole numbers of a DOUBLE with a decimal.
+        return json.loads(value, parse_float=_read_number, parse_int=_read_number)
     if "int" in type or type.startswith(("year", "bit")):
         return int(value)
     return str(value)

@@ -1,8 +1,9 @@
 """The rows of a table on TiDB, each by where it is stored, with texts as the encoders take them."""
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import NamedTuple
+
+import numpy as np
 
 from ticdc_assets.demo.change import RowTexts, row_columns
 from ticdc_assets.demo.column_type import BINARY, FLOATS, INTEGERS, identifier
@@ -32,7 +33,7 @@ class RecordedTable:
         columns = row_columns(table.schema)
         self._readers = [_make_reader(column) for column in columns]
         handle = [identifier(name) for name in table.handle] or [_ROW_NUMBER]
-        stated = ", ".join([*(identifier(column.name) for column in columns), *handle])
+        stated = ", ".join([*map(_write_column, columns), *handle])
         self._select = f"SELECT {stated} FROM"
         self._from = f"{identifier(table.schema.database)}.{identifier(table.schema.table)}"
         # Each partition is read by itself: that tells in which one a row is.
@@ -54,6 +55,12 @@ class RecordedTable:
         return found
 
 
+def _write_column(column: Column) -> str:
+    name = identifier(column.name)
+    # A FLOAT prints six digits; as a DOUBLE it prints all.
+    return f"{name} * 1e0" if column.type.name == "float" else name
+
+
 def _make_reader(column: Column) -> Callable[[bytes], str]:
     """Return how the value that the server prints becomes a text."""
     name = column.type.name
@@ -62,7 +69,8 @@ def _make_reader(column: Column) -> Callable[[bytes], str]:
     if name == "bit":
         return lambda value: str(int.from_bytes(value, "big"))
     if name in FLOATS:
-        return lambda value: format(Decimal(value.decode()), "f")
+        kind = np.float32 if name == "float" else np.float64
+        return lambda value: np.format_float_positional(kind(float(value)), trim="-")
     if name in INTEGERS or name == "year":
         # Without the zeros of ZEROFILL.
         return lambda value: str(int(value))
