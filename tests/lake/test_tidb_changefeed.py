@@ -10,17 +10,20 @@ import pytest
 
 from tests.lake.tidb_recording import (
     MANNERS,
+    ONCE,
     Recording,
     Table,
     declare,
     read_all,
     record,
+    record_at_random,
     recorder_of,
     simplify,
     write,
 )
 from tests.tidb_server import Tidb
 from ticdc_assets.changefeed import load_changefeeds
+from ticdc_assets.demo import SimulationOptions
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.reference.replay import ModelReplay
@@ -51,7 +54,7 @@ def recording(tidb: Tidb) -> Recording:
 def test_a_lake_has_at_any_tso_the_rows_that_tidb_has_then(
     request: pytest.FixtureRequest, tidb: Tidb, recording: Recording, manner: str, tmp_path: Path
 ) -> None:
-    session = make_lake(request, tmp_path / "feed", recording, manner)
+    session = make_lake(request, tmp_path / "feed", recording, MANNERS[manner])
     for ts in recording.moments(Random(manner), 8):
         assert_equal(read_lake(session, ts), read_all(tidb, ts), ts)
 
@@ -60,7 +63,7 @@ def test_a_lake_has_at_any_tso_the_rows_that_tidb_has_then(
 def test_what_every_protocol_says_of_a_tidb_is_what_it_shows(
     tidb: Tidb, recording: Recording, manner: str, tmp_path: Path
 ) -> None:
-    replay = replay_feed(tmp_path / "feed", recording, manner)
+    replay = replay_feed(tmp_path / "feed", recording, MANNERS[manner])
     for ts in recording.moments(Random(manner), 8):
         replay.advance(ts)
         assert_equal(read_model(replay), read_all(tidb, ts), ts)
@@ -74,40 +77,47 @@ def test_thousands_of_transactions(
     seed = 100 + list(MANNERS).index(manner)
     with recorder_of(tidb) as recorder:
         recording = record(recorder, seed, transactions=2500, steps=7)
-    session = make_lake(request, tmp_path / "feed", recording, manner)
+    session = make_lake(request, tmp_path / "feed", recording, MANNERS[manner])
     for ts in sorted({*recording.moments(Random(seed), 60), *recording.ddl_moments()}):
         assert_equal(read_lake(session, ts), read_all(tidb, ts), ts)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", range(1000, 1100))
-def test_random_transactions(
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(seed, marks=pytest.mark.all_cases) for seed in range(6)]
+    + [pytest.param(seed, marks=pytest.mark.soak) for seed in range(1000, 1100)],
+)
+def test_random_ddl_on_tables_of_all_kinds(
     request: pytest.FixtureRequest, tidb: Tidb, seed: int, tmp_path: Path
 ) -> None:
     with recorder_of(tidb) as recorder:
-        recording = record(recorder, seed, transactions=600, steps=5)
+        recording = record_at_random(recorder, seed, transactions=500, steps=5)
     moments = sorted({*recording.moments(Random(seed), 20), *recording.ddl_moments()})
     expected = {ts: read_all(tidb, ts) for ts in moments}
-    for manner in MANNERS:
-        replay = replay_feed(tmp_path / manner, recording, manner)
+    assert len(moments) > 50
+    for manner, options in ONCE.items():
+        replay = replay_feed(tmp_path / manner, recording, options)
         for ts in moments:
             replay.advance(ts)
             assert_equal(read_model(replay), expected[ts], ts)
-    chosen = list(MANNERS)[seed % len(MANNERS)]
+    chosen = list(ONCE.values())[seed % len(ONCE)]
     session = make_lake(request, tmp_path / "feed", recording, chosen)
     for ts in moments:
         assert_equal(read_lake(session, ts), expected[ts], ts)
 
 
 def make_lake(
-    request: pytest.FixtureRequest, folder: Path, recording: Recording, manner: str
+    request: pytest.FixtureRequest,
+    folder: Path,
+    recording: Recording,
+    options: SimulationOptions,
 ) -> LakeSession:
     """Make a lake, and advance it at each checkpoint of its changefeed."""
-    (feed,) = load_changefeeds(declare(folder, manner)).values()
+    (feed,) = load_changefeeds(declare(folder, options)).values()
     # Only some changes of types take it.
     start_spark = partial(request.getfixturevalue, "spark")
     session = LakeSession(start_spark, Lake(str(folder / "lake"), feed.id), feed)
-    for checkpoint in write(recording, folder, manner):
+    for checkpoint in write(recording, folder, options):
         applied = advance(session, open_source(feed)).applied
         assert applied.resolved_ts == checkpoint
         assert [problem.describe() for problem in applied.problems] == []
@@ -123,9 +133,9 @@ def read_lake(session: LakeSession, ts: int) -> dict[str, Table]:
     return found
 
 
-def replay_feed(folder: Path, recording: Recording, manner: str) -> ModelReplay:
-    (feed,) = load_changefeeds(declare(folder, manner)).values()
-    assert list(write(recording, folder, manner)) == recording.checkpoints
+def replay_feed(folder: Path, recording: Recording, options: SimulationOptions) -> ModelReplay:
+    (feed,) = load_changefeeds(declare(folder, options)).values()
+    assert list(write(recording, folder, options)) == recording.checkpoints
     replay = ModelReplay(feed)
     if feed.transport == "storage":
         sink = open_sink_folder(feed)

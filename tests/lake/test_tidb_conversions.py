@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import pymysql
 import pytest
 
 from tests.lake.test_tidb_changefeed import make_lake, read_lake, read_model, replay_feed
@@ -57,7 +58,7 @@ def convert(recording: Recording, recorder: Recorder, table: str, name: str, tar
     recording.changes.append(change)
     try:
         execute(recording, recorder, f"ALTER TABLE `{table}` MODIFY COLUMN `c` {target}")
-    except Exception:
+    except pymysql.MySQLError:
         execute(recording, recorder, f"DROP TABLE `{table}`")
 
 
@@ -68,9 +69,9 @@ def test_a_column_has_the_values_that_tidb_converts_it_to(
     (ts,) = recording.checkpoints
     expected = read_all(tidb, ts)
     assert len(expected) > 230
-    replay = replay_feed(tmp_path / "model", recording, manner)
+    replay = replay_feed(tmp_path / "model", recording, MANNERS[manner])
     replay.advance(ts)
-    session = make_lake(request, tmp_path / "feed", recording, manner)
+    session = make_lake(request, tmp_path / "feed", recording, MANNERS[manner])
     for found in (read_model(replay), read_lake(session, ts)):
         assert {name: table for name, table in found.items() if table != expected[name]} == {}
         assert found.keys() == expected.keys()

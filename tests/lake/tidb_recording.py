@@ -4,12 +4,14 @@ import json
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.lake.tidb_statements import DATABASE, STATEMENTS, TABLES, Statements
+import pymysql
+
+from tests.lake.tidb_statements import DATABASE, ODD_TABLES, STATEMENTS, TABLES, Statements
 from tests.sql_server import SqlServer, run_on
 from ticdc_assets.demo import SimulationOptions
 from ticdc_assets.demo.change import Change, Ddl
@@ -25,6 +27,8 @@ MANNERS = {
     "canal": SimulationOptions(protocol="canal-json", transport="dump", dispatch="table"),
     "open": SimulationOptions(protocol="open-protocol", transport="dump", duplicates=0.05),
 }
+# Without repetitions: a row that is repeated at once counts twice in a table without a key.
+ONCE = {name: replace(manner, replays=0.0, duplicates=0.0) for name, manner in MANNERS.items()}
 Table = dict[str, list[str]]
 
 
@@ -104,7 +108,7 @@ def record(recorder: Recorder, seed: int, transactions: int, steps: int = 3) -> 
             change = recorder.transact(
                 [sql for _, sql in drawn], dict.fromkeys([table for table, _ in drawn], "")
             )
-        except Exception:
+        except pymysql.MySQLError:
             # A duplicate, or NULL where there is none.
             failed += 1
             change = None
@@ -118,6 +122,40 @@ def record(recorder: Recorder, seed: int, transactions: int, steps: int = 3) -> 
     return recording
 
 
+def record_at_random(recorder: Recorder, seed: int, transactions: int, steps: int = 3) -> Recording:
+    """Run random statements and random DDL on all tables, also on those that take care."""
+    recording, statements = Recording(), Statements(seed)
+    random = Random(seed)
+    execute(recording, recorder, f"CREATE DATABASE `{DATABASE}`")
+    for table, (columns, options) in (TABLES | ODD_TABLES).items():
+        execute(recording, recorder, f"CREATE TABLE `{table}` ({columns}){options}")
+    for number in range(1, transactions + 1):
+        tables = {
+            name: [column.name for column in table.schema.columns]
+            for name, table in recorder.tables.items()
+        }
+        statements.with_text_ids = {
+            name
+            for name, table in recorder.tables.items()
+            if any(c.name == "id" and c.type.name == "varchar" for c in table.schema.columns)
+        }
+        try:
+            if random.random() < 0.12:
+                parts = {name: table.partitions for name, table in recorder.tables.items()}
+                execute(recording, recorder, statements.draw_ddl(tables, parts))
+            else:
+                drawn = statements.draw(tables)
+                touched = dict.fromkeys([table for table, _ in drawn], "")
+                change = recorder.transact([sql for _, sql in drawn], touched)
+                recording.changes += [] if change is None else [change]
+        except pymysql.MySQLError:
+            # What TiDB does not accept changes nothing.
+            pass
+        if number * steps // transactions > len(recording.checkpoints):
+            recording.checkpoints.append(recorder.now())
+    return recording
+
+
 def execute(recording: Recording, recorder: Recorder, sql: str) -> None:
     before = recorder.now()
     ddls = recorder.execute(sql)
@@ -126,20 +164,21 @@ def execute(recording: Recording, recorder: Recorder, sql: str) -> None:
     recording.unfinished.append(range(before, ddls[-1].ts))
 
 
-def declare(folder: Path, manner: str) -> Path:
+def declare(folder: Path, options: SimulationOptions) -> Path:
     """Declare a changefeed that is written in this manner."""
     folder.mkdir(parents=True)
-    options = MANNERS[manner]
-    (folder / "changefeed.toml").write_text(format_changefeed_toml(options))
+    # Tables without a key, too.
+    settings = "force-replicate = true\n" + format_changefeed_toml(options)
+    (folder / "changefeed.toml").write_text(settings)
     # In which zone a DDL runs is in no message.
     declaration = format_declaration(folder, options, {}) + 'ddl-time-zone = "UTC"\n'
     (folder / "changefeeds.toml").write_text(declaration)
     return folder / "changefeeds.toml"
 
 
-def write(recording: Recording, folder: Path, manner: str) -> Iterator[int]:
+def write(recording: Recording, folder: Path, options: SimulationOptions) -> Iterator[int]:
     """Write the changefeed, and yield each checkpoint once it is reached."""
-    writer: Writer = make_writer(folder, MANNERS[manner], recording.changes[0].ts - 1)
+    writer: Writer = make_writer(folder, options, recording.changes[0].ts - 1)
     left = list(recording.changes)
     for checkpoint in recording.checkpoints:
         while left and left[0].ts <= checkpoint:

@@ -132,6 +132,34 @@ TABLES: dict[str, tuple[str, str]] = {
         " PARTITION BY HASH (`id`) PARTITIONS 3",
     ),
 }
+# These have what takes care: collations in keys and partitions, or no key at all.
+ODD_TABLES: dict[str, tuple[str, str]] = {
+    "folded": (
+        "`id` VARCHAR(20) COLLATE utf8mb4_general_ci, `n` INT, `v` VARCHAR(40), `st` SET('x','y',"
+        "'z'), PRIMARY KEY(`id`)",
+        "",
+    ),
+    "sorted": (
+        "`id` VARCHAR(20) COLLATE utf8mb4_unicode_ci NOT NULL, `n` INT, `bt` BIT(12), `vb`"
+        " VARBINARY(20), UNIQUE KEY `uk`(`id`)",
+        "",
+    ),
+    "listed": (
+        "`id` INT, `n` INT, `d` DECIMAL(20,5), PRIMARY KEY(`id`)",
+        " PARTITION BY LIST (`id` MOD 3) (PARTITION `p0` VALUES IN (0),PARTITION `p1` VALUES IN"
+        " (1),PARTITION `p2` VALUES IN (2))",
+    ),
+    "keyed": (
+        "`id` VARCHAR(20) COLLATE utf8mb4_general_ci, `n` INT, `tm` TIME(2), PRIMARY KEY(`id`)",
+        " PARTITION BY KEY (`id`) PARTITIONS 3",
+    ),
+    "spelled": (
+        "`id` VARCHAR(20) COLLATE utf8mb4_general_ci, `n` INT, `y` YEAR, PRIMARY KEY(`id`)",
+        " PARTITION BY RANGE COLUMNS (`id`) (PARTITION `p0` VALUES LESS THAN ('b'),PARTITION `p1`"
+        " VALUES LESS THAN ('ö'),PARTITION `p2` VALUES LESS THAN (MAXVALUE))",
+    ),
+    "keyless": ("`id` INT, `n` INT, `v` VARCHAR(40), `g` DOUBLE", ""),
+}
 # DDL in the wording of TiCDC, in this order; `fresh` is created and dropped on the way.
 STATEMENTS = (
     "ALTER TABLE `types` ADD COLUMN `extra` VARCHAR(30) NOT NULL DEFAULT _UTF8MB4'new'",
@@ -153,7 +181,7 @@ STATEMENTS = (
     "ALTER TABLE `hashed` ADD COLUMN `ts` TIMESTAMP NULL DEFAULT _UTF8MB4'2024-05-06 07:08:09'",
     "DROP TABLE `fresh`",
     "ALTER TABLE `types` DROP COLUMN `i`, ADD COLUMN `late` TIME(3) DEFAULT _UTF8MB4'10:00:00'",
-    "RENAME TABLE `renamed` TO `named`, `derived` TO `renamed`",
+    "RENAME TABLE `renamed` TO `passing`, `derived` TO `renamed`, `passing` TO `derived`",
     "ALTER TABLE `types` MODIFY COLUMN `e` ENUM('a','b','it''s','more') AFTER `id`",
     "ALTER TABLE `parts` ADD COLUMN `k` INT DEFAULT 3 AFTER `id`",
     "CREATE TABLE `fresh` (`id` VARCHAR(9), `n` INT, `v` TEXT, PRIMARY KEY(`id`))",
@@ -166,6 +194,10 @@ class Statements:
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
+        # Tables whose `id` is a text.
+        self.with_text_ids: set[str] = set()
+        self._text_keys = False
+        self._drawn = 0
 
     def draw(self, tables: dict[str, list[str]]) -> list[tuple[str, str]]:
         """Draw the statements of one transaction, each with its table; some may fail."""
@@ -174,6 +206,7 @@ class Statements:
 
     def _draw(self, table: str, columns: list[str]) -> str:
         random, name = self._random, f"`{DATABASE}`.`{table}`"
+        self._text_keys = table in self.with_text_ids
         key, most = self._key(), random.choice((1, 1, 3, 10))
         kind = random.random()
         if kind < 0.45:
@@ -185,18 +218,27 @@ class Statements:
         if kind < 0.83:
             # Keys move: to free ones, or one past the other.
             new = random.choice(("`id` + 1", "`id` + 30", f"{key}", "`n`"))
+            new = f"CONCAT(`id`, {key})" if self._text_keys else new
             order = random.choice(("", " DESC"))
             return (
                 f"UPDATE IGNORE {name} SET `id` = {new} WHERE `id` >= {key}"
                 f" ORDER BY `id`{order} LIMIT {most}"
             )
         if kind < 0.9:
-            return f"UPDATE {name} SET `n` = {key} WHERE `id` >= {key} ORDER BY `id` LIMIT 1"
+            new = self._number()
+            return f"UPDATE {name} SET `n` = {new} WHERE `id` >= {key} ORDER BY `id` LIMIT 1"
         if kind < 0.99:
             return f"DELETE FROM {name} WHERE `id` >= {key} ORDER BY `id` LIMIT {most}"
         return f"DELETE FROM {name}"
 
     def _key(self) -> str:
+        if self._text_keys:
+            return _quote(
+                "".join(self._random.choices("aAbBäÖoß é", k=self._random.randrange(1, 4)))
+            )
+        return self._number()
+
+    def _number(self) -> str:
         return str(self._random.randrange(200))
 
     def _rows(self, columns: list[str], count: int) -> str:
@@ -207,7 +249,7 @@ class Statements:
     def _values(self, columns: list[str]) -> Iterator[str]:
         for column in columns:
             if column in ("id", "n"):
-                yield self._key()
+                yield self._key() if column == "id" else self._number()
             elif self._random.random() < 0.15:
                 yield "NULL" if self._random.random() < 0.5 else "DEFAULT"
             else:
@@ -215,10 +257,65 @@ class Statements:
 
     def _set(self, columns: list[str]) -> str:
         known = [column for column in columns if column in TYPES]
-        parts = [f"`n` = `n` + {self._key()}"] if not known or self._random.random() < 0.2 else []
+        parts = (
+            [f"`n` = `n` + {self._number()}"] if not known or self._random.random() < 0.2 else []
+        )
         for column in self._random.sample(known, min(len(known), 3)):
             _, values, formula = TYPES[column]
             is_value = self._random.random() < 0.6
             new = values(self._random) if is_value else formula.format(f"`{column}`")
             parts.append(f"`{column}` = {new}")
         return ", ".join(parts)
+
+    # DDL
+
+    def draw_ddl(self, tables: dict[str, list[str]], partitions: dict[str, list[str]]) -> str:
+        """Draw a DDL in the wording of TiCDC; TiDB may not accept it."""
+        random = self._random
+        self._drawn += 1
+        name = random.choice(sorted(tables))
+        column = random.choice([c for c in tables[name] if c not in ("id", "n")] or ["n"])
+        # Existing rows would get the time at which the DDL runs, which no message states.
+        added = random.choice(sorted(set(TYPES) - {"ts", *tables[name]}) or ["none"])
+        place = random.choice(("", " FIRST", " AFTER `id`"))
+        sql = TYPES[added][0] if added in TYPES else "INT"
+        actions = [
+            f"ADD COLUMN `{added}` {sql}{place}",
+            f"ADD COLUMN `{added}` {sql}",
+            f"DROP COLUMN `{column}`",
+            # Under another name, no statement gives it a value.
+            f"CHANGE COLUMN `{column}` `c{self._drawn}` {random.choice(CONVERSIONS)}{place}",
+            f"RENAME COLUMN `{column}` TO `r{self._drawn}`",
+            f"ADD INDEX `i{self._drawn}`(`n`)",
+            f"ADD COLUMN `a{self._drawn}` INT DEFAULT 5, DROP COLUMN `{column}`",
+            f"COMMENT = 'number {self._drawn}'",
+            "REMOVE PARTITIONING",
+        ]
+        if parts := partitions[name]:
+            count = min(len(parts), random.choice((1, 1, 2)))
+            chosen = ",".join(f"`{part}`" for part in random.sample(parts, count))
+            actions += [f"TRUNCATE PARTITION {chosen}", f"DROP PARTITION {chosen}"] * 3
+        elif random.random() < 0.2:
+            actions += [
+                "PARTITION BY HASH (`id`) PARTITIONS 2",
+                "PARTITION BY KEY (`id`) PARTITIONS 2",
+            ]
+        kind, new = random.random(), f"t{self._drawn}"
+        if kind < 0.06:
+            return f"TRUNCATE TABLE `{name}`"
+        if kind < 0.1 and len(tables) > 4:
+            return f"DROP TABLE `{name}`"
+        if kind < 0.2:
+            other = random.choice(sorted(tables))
+            swap = f", `{other}` TO `{name}`, `{new}` TO `{other}`" if other != name else ""
+            return f"RENAME TABLE `{name}` TO `{new}`{swap}"
+        if kind < 0.25:
+            return f"CREATE TABLE `{new}` LIKE `{name}`"
+        return f"ALTER TABLE `{name}` {random.choice(actions)}"
+
+
+# To which types columns are changed.
+CONVERSIONS = (
+    *("BIGINT", "DECIMAL(30,3)", "DOUBLE", "VARCHAR(80)", "CHAR(60)", "TEXT", "VARBINARY(80)"),
+    *("BLOB", "JSON", "VARCHAR(80) NOT NULL DEFAULT _UTF8MB4'none'"),
+)

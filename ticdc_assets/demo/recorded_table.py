@@ -28,6 +28,7 @@ class RecordedTable:
     """A table under one schema, which a DDL ends."""
 
     def __init__(self, table: TidbTable) -> None:
+        self._table = table
         self.schema = table.schema
         self.moves = make_move_test(table.schema)
         columns = row_columns(table.schema)
@@ -36,10 +37,16 @@ class RecordedTable:
         stated = ", ".join([*map(_write_column, columns), *handle])
         self._select = f"SELECT {stated} FROM"
         self._from = f"{identifier(table.schema.database)}.{identifier(table.schema.table)}"
+        self.partitions = [name for name, _ in table.partitions]
         # Each partition is read by itself: that tells in which one a row is.
         self._parts: list[tuple[int | None, str]] = [
             (id, f"PARTITION ({identifier(name)})") for name, id in table.partitions
         ] or [(None, "")]
+
+    def renamed(self, name: str) -> "RecordedTable":
+        """Return the same table under another name."""
+        schema = self.schema.with_name(self.schema.database, name)
+        return RecordedTable(self._table._replace(schema=schema))
 
     def read(self, query: Query, clause: str = "") -> dict[Place, RowTexts]:
         """Return the rows that a clause selects."""

@@ -6,7 +6,8 @@ TiDB made of it.  The recorder has to be the only writer: what another session c
 two reads would be taken for its own.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -27,6 +28,8 @@ from ticdc_assets.demo.recorded_table import RecordedTable, Row
 from ticdc_assets.demo.tidb_table import DdlJob, TableInfo, decode_job, read_table
 
 _RENAME_TABLES = 47
+_NAME = "`((?:[^`]|``)+)`"
+_RENAMED = re.compile(f"{_NAME} TO (?:`[^`]+`[.])?{_NAME}")
 # How Simple and Canal-JSON name the DDLs of a type of job.
 _NAMES = {
     "QUERY": (1, 2, 26),
@@ -155,8 +158,7 @@ class Recorder:
         ts = self._find_ts(job)
         self.tables = dict(self.tables)
         if job.type == _RENAME_TABLES:
-            # TiCDC sends one for each table of a statement.
-            found = [self._rename(ts, info, ";") for info in job.binlog.tables or () if info]
+            found = list(self._rename_in_turn(ts, sql))
         else:
             found = [self._record(ts, job, sql)]
         self._journal.append((ts, self.tables))
@@ -182,11 +184,21 @@ class Recorder:
             return Ddl(ts, kind, sql, self.database, before.schema)
         return self._define(ts, kind, sql, before, info)
 
-    def _rename(self, ts: int, info: TableInfo, end: str = "") -> Ddl:
+    def _rename(self, ts: int, info: TableInfo) -> Ddl:
         before = self._remove(info.id)
         old = before.schema.table if before is not None else ""
-        sql = f"RENAME TABLE {self._qualify(old)} TO {self._qualify(info.name.text)}{end}"
+        sql = f"RENAME TABLE {self._qualify(old)} TO {self._qualify(info.name.text)}"
         return self._define(ts, change.RENAME_TABLE, sql, before, info)
+
+    def _rename_in_turn(self, ts: int, sql: str) -> Iterator[Ddl]:
+        """Yield a DDL for each table, as TiCDC sends them: the job has only the last names."""
+        for names in _RENAMED.findall(sql):
+            old, new = (name.replace("``", "`") for name in names)
+            before = self.tables.pop(old)
+            after = self.tables[new] = before.renamed(new)
+            renamed = f"RENAME TABLE {self._qualify(old)} TO {self._qualify(new)};"
+            schemas = before.schema, after.schema
+            yield Ddl(ts, change.RENAME_TABLE, renamed, self.database, *schemas)
 
     def _define(
         self, ts: int, kind: DdlKind, sql: str, before: RecordedTable | None, info: TableInfo | None

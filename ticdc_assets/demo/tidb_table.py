@@ -172,7 +172,6 @@ def _read_type(stated: _Type) -> ColumnType:
 class _Outcome(Struct):
     finished_ts: int = field(name="FinishedTS")
     table: TableInfo | None = field(name="TableInfo", default=None)
-    tables: list[TableInfo | None] | None = field(name="MultipleTableInfos", default=None)
 
 
 class DdlJob(Struct):
