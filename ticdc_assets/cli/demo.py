@@ -40,8 +40,8 @@ _TABLE = "shop.orders"
 def demo(options: argparse.Namespace) -> int:
     """Simulate a shop, advance a lake in several runs, and compare the two."""
     upstream = None if options.upstream is None else parse_address(options.upstream)
-    folder = options.dir or Path(tempfile.mkdtemp(prefix="ticdc-demo-"))
     with open_database(upstream) as database:
+        folder = options.dir or Path(tempfile.mkdtemp(prefix="ticdc-demo-"))
         simulated = replace(_options(options.protocol), upstream=upstream)
         return _demonstrate(folder, prepare(folder / "upstream", simulated, database))
 
