@@ -12,11 +12,13 @@ JARS = $(VENV)/.jars
 # That the tests find the jars of the Kafka broker there.
 BROKER_JARS = $(VENV)/.broker-jars
 CATALOG_JARS = $(VENV)/.catalog-jars
-# The TiDB that tests read: Go builds it, from what tests/tidb states and no other.
+# The TiDB that tests read, and the shop of make dev may: Go builds it, from what tests/tidb states.
 TIDB = $(VENV)/tidb-server
 GO = go
 # Where the changefeed of make dev writes: kafka, or else a folder.
 SINK =
+# Where the shop of make dev works: tidb, mysql://USER@HOST:PORT for a TiDB that runs, or else in memory.
+UPSTREAM =
 # The object store that a lake is in: make setup STORE=s3, azure or gcs.
 STORE =
 
@@ -43,8 +45,8 @@ setup: $(INSTALLED) ## Build .venv: locked dependencies, jars (STORE=s3, azure o
 demo: $(INSTALLED) $(JARS) ## Take a simulated changefeed through the whole lake (a few minutes)
 	$(VENV)/bin/ticdc-assets demo
 
-dev: $(INSTALLED) $(JARS) $(if $(SINK),$(BROKER_JARS)) ## Start Dagster on a simulated changefeed at http://localhost:3000 (SINK=kafka)
-	@$(VENV)/bin/ticdc-assets dev $(if $(SINK),--sink $(SINK))
+dev: $(INSTALLED) $(JARS) $(if $(SINK),$(BROKER_JARS)) $(if $(filter tidb,$(UPSTREAM)),$(TIDB)) ## Start Dagster on a simulated changefeed at http://localhost:3000 (SINK=kafka, UPSTREAM=tidb)
+	@$(VENV)/bin/ticdc-assets dev $(if $(SINK),--sink $(SINK)) $(if $(UPSTREAM),--upstream $(UPSTREAM))
 
 ##@ Develop
 
@@ -150,6 +152,6 @@ $(TIDB): $(addprefix tests/tidb/,main.go go.mod go.sum) $(LOCKED)
 	  echo "building $@: minutes for the first time"; \
 	  cd tests/tidb && GOTOOLCHAIN=go1.21.13 "$(GO)" build -buildvcs=false -o "$(CURDIR)/$@" . && touch "$(CURDIR)/$@"; \
 	else \
-	  echo "NO TIDB TO TEST AGAINST: there is no $(GO) (1.21 or newer)" >&2; \
+	  echo "NO TIDB: there is no $(GO) (1.21 or newer) to build it with" >&2; \
 	  test -z "$$CI"; \
 	fi

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
+from ticdc_assets.cli.demo_upstream import open_database, parse_address
 from ticdc_assets.cli.output import say
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.schema_text import format_schema_history, make_schemas
@@ -38,9 +39,15 @@ _TABLE = "shop.orders"
 
 def demo(options: argparse.Namespace) -> int:
     """Simulate a shop, advance a lake in several runs, and compare the two."""
-    folder = options.dir or Path(tempfile.mkdtemp(prefix="ticdc-demo-"))
+    upstream = None if options.upstream is None else parse_address(options.upstream)
+    with open_database(upstream) as database:
+        folder = options.dir or Path(tempfile.mkdtemp(prefix="ticdc-demo-"))
+        simulated = replace(_options(options.protocol), upstream=upstream)
+        return _demonstrate(folder, prepare(folder / "upstream", simulated, database))
+
+
+def _demonstrate(folder: Path, simulation: Simulation) -> int:
     root = make_absolute(str(folder / "lake"), setting="--dir")
-    simulation = prepare(folder / "upstream", _options(options.protocol))
     feed = next(iter(load_changefeeds(simulation.changefeeds).values()))
     location = Lake(root, feed.id)
     say(f"A simulated shop and its changefeed ({feed.protocol}) in {folder}")
@@ -158,6 +165,8 @@ def _format_next_steps(simulation: Simulation, lake: Lake) -> list[str]:
         f"ledger {options}",
         f"rebuild {_TABLE} {options}",
     ]
+    if simulation.options.upstream is not None:
+        commands.append(f"verify {options}")
     program = shlex.join(_find_program(sys.argv[0]))
     return ["To try next:", *(f"  {program} {command}" for command in commands)]
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from ticdc_assets.cli import texts
 
+_ON_TIDB = "let the shop work in the database `shop` of a TiDB: mysql://USER@HOST:PORT"
+
 
 def add_simulations(add_command: Callable[[str, str, str], ArgumentParser]) -> None:
     """Add the commands; `add_command` takes a module, a name and a summary."""
@@ -14,6 +16,7 @@ def add_simulations(add_command: Callable[[str, str, str], ArgumentParser]) -> N
     demo.add_argument(
         "--dir", metavar="DIR", type=Path, help="folder to create (default: a temporary one)"
     )
+    demo.add_argument("--upstream", metavar="URL", help=_ON_TIDB)
     server = add_command("spark_server", "spark-server", "keep a Spark server running for all runs")
     server.add_argument(
         "--dir", metavar="DIR", type=Path, help="its private folder (default: $TICDC_SPARK_SERVER)"
@@ -27,6 +30,7 @@ def add_simulations(add_command: Callable[[str, str, str], ArgumentParser]) -> N
     simulate.add_argument(
         "--brokers", metavar="HOST:PORT", help="send the records to a Kafka topic there"
     )
+    simulate.add_argument("--upstream", metavar="URL", help=_ON_TIDB)
     dev = add_command("dev", "dev", "the same, with Dagster and its UI beside it")
     dev.add_argument(
         "--dir", metavar="DIR", type=Path, help="folder to create (default: a temporary one)"
@@ -35,6 +39,9 @@ def add_simulations(add_command: Callable[[str, str, str], ArgumentParser]) -> N
         "--port", metavar="N", type=int, default=3000, help="port of the UI (default: 3000)"
     )
     _add_simulation(dev)
+    dev.add_argument(
+        "--upstream", metavar="URL", help=f"{_ON_TIDB}; tidb: one that is started for it"
+    )
     dev.add_argument(
         "--sink",
         choices=("kafka",),

@@ -189,11 +189,14 @@ now, together with all that is quarantined; after an interruption, run it again.
 """,
     "simulate": """\
 Simulate a shop in real time and write its changefeed into a folder, with a checkpoint every few
-seconds, until you stop it with Ctrl-C.
+seconds, until you stop it with Ctrl-C.  With --upstream, the shop works on a TiDB, in a database
+`shop` of its own; TICDC_DEMO_PASSWORD has the password, if there is one.
 """,
     "dev": """\
 Simulate a shop in real time and start Dagster beside it: its sensor advances a new lake to every
 checkpoint, and you watch that in the UI.  All runs share a Spark server.  Ctrl-C stops everything.
+With --upstream tidb, a TiDB is started, too, on which the shop works: `verify` compares the lake
+with it.
 """,
     "spark-server": """\
 Keep a warm Spark server running on this machine, and start it again whenever it ends.  Runs whose
@@ -201,7 +204,8 @@ TICDC_SPARK_SERVER names its folder use it; while none runs, they start sessions
 """,
     "demo": """\
 Simulate a shop and its changefeed in a new folder, advance a lake in several runs, and compare
-every table with the shop.
+every table with the shop.  With --upstream, the shop works on a TiDB, in a database `shop` of its
+own; TICDC_DEMO_PASSWORD has the password, if there is one.
 """,
 }
 

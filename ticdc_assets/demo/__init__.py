@@ -2,7 +2,7 @@
 
 Rules of this package: the upstream computes its truth with its own arithmetic, so that tests can
 use it as an oracle; the formats are those of the new-architecture server; the same options give the
-same bytes.
+same bytes, but for a database on TiDB, which has a clock of its own.
 
     simulation = simulate(folder, SimulationOptions(protocol="csv", transactions=2000))
     for step in prepare(folder, SimulationOptions(rate=10.0)): ...  # a consistent prefix per step

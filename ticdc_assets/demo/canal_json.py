@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from ticdc_assets.demo.change import ChangedRow, Ddl, RowTexts
+from ticdc_assets.demo.change import ChangedRow, Ddl, RowTexts, row_columns
 from ticdc_assets.demo.column_type import INTEGERS, TEXTS
 from ticdc_assets.demo.go_json import easy_string
 from ticdc_assets.demo.per_table import PerTable
@@ -85,22 +85,23 @@ class _CanalTable:
             op: _head(schema.database, schema.table, keys, op, is_ddl=False)
             for op in ("INSERT", "UPDATE", "DELETE")
         }
-        self._columns = [(easy_string(c.name) + ":", _make_value_writer(c)) for c in schema.columns]
-        self._codes = [_sql_type(column) for column in schema.columns]
+        columns = row_columns(schema)
+        self._columns = [(easy_string(c.name) + ":", _make_value_writer(c)) for c in columns]
+        self._codes = [_sql_type(column) for column in columns]
         self._promoted = [
             (place, *_PROMOTED[column.type.name])
-            for place, column in enumerate(schema.columns)
+            for place, column in enumerate(columns)
             if column.type.unsigned and column.type.name in _PROMOTED
         ]
         self._sql_types = self._listed(self._codes)
         names = ",".join(
             f"{name}{easy_string(_type_name(column))}"
-            for (name, _), column in zip(self._columns, schema.columns, strict=True)
+            for (name, _), column in zip(self._columns, columns, strict=True)
         )
         self._middle = f'"mysqlType":{{{names}}},"old":'
 
     def message(self, change: ChangedRow, ts: int, build_ms: int) -> str:
-        _, old, new = change
+        _, old, new, _ = change
         row = new or old or ()
         op = "INSERT" if old is None else "DELETE" if new is None else "UPDATE"
         before = f"[{self._object(old)}]" if old is not None and new is not None else "null"

@@ -6,13 +6,18 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from ticdc_assets.events import TableSchema
+from ticdc_assets.events import Column, TableSchema
 
-# A row in the table's column order, every value as MySQL prints it: binary types in lower-case
-# hexadecimal, ENUM and SET by their members, TIMESTAMP in UTC.
+# A row in the order of the columns that rows have, every value as MySQL prints it: binary types in
+# lower-case hexadecimal, ENUM and SET by their members, TIMESTAMP in UTC.
 RowTexts = tuple[str | None, ...]
 # The rows of every table, by database and name; a row maps columns to texts.
 Truth = dict[tuple[str, str], list[dict[str, str | None]]]
+
+
+def row_columns(schema: TableSchema) -> tuple[Column, ...]:
+    """Return the columns that rows have: all but the virtual ones."""
+    return tuple(column for column in schema.columns if column.generated != "virtual")
 
 
 def encode_truth(truth: Truth) -> dict[tuple[str, str], list[bytes]]:
@@ -27,6 +32,8 @@ class ChangedRow(NamedTuple):
     table: TableSchema
     old: RowTexts | None
     new: RowTexts | None
+    # Of a partitioned table: the id of the partition.
+    partition: int | None = None
 
 
 class CommittedTransaction(NamedTuple):

@@ -4,7 +4,7 @@ from base64 import b64encode
 from collections.abc import Callable
 
 from ticdc_assets.changefeed import CsvDialect
-from ticdc_assets.demo.change import ChangedRow, RowTexts
+from ticdc_assets.demo.change import ChangedRow, RowTexts, row_columns
 from ticdc_assets.demo.column_type import BINARY, FLOATS, INTEGERS
 from ticdc_assets.demo.number import exponent_form
 from ticdc_assets.events import TableSchema
@@ -17,9 +17,8 @@ class CsvLines:
 
     def __init__(self, schema: TableSchema, dialect: CsvDialect) -> None:
         self._dialect = dialect
-        self._columns = [
-            _make_column_writer(column.type.name, dialect) for column in schema.columns
-        ]
+        columns = row_columns(schema)
+        self._columns = [_make_column_writer(column.type.name, dialect) for column in columns]
         quote = _make_quoter(dialect)
         names = dialect.delimiter.join((quote(schema.table), quote(schema.database)))
         self._heads = {op: quote(op) + dialect.delimiter + names for op in "IUD"}
@@ -27,7 +26,7 @@ class CsvLines:
 
     def __call__(self, change: ChangedRow, commit_ts: int, build_ms: int = 0) -> str:
         """Return the line of a row; an update with old values is two lines."""
-        _, old, new = change
+        _, old, new, _ = change
         if old is None:
             assert new is not None
             return self._line("I", commit_ts, "false", new)
@@ -54,7 +53,7 @@ class CsvLines:
         names += ["commit-ts"] * self._dialect.include_commit_ts
         names += ["is-update"] * self._dialect.output_old_value
         cells = [f"ticdc-meta${name}" for name in names]
-        cells += [column.name for column in schema.columns]
+        cells += [column.name for column in row_columns(schema)]
         return self._dialect.delimiter.join(cells) + self._dialect.terminator
 
 

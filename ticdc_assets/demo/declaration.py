@@ -7,6 +7,8 @@ from typing import Protocol
 from urllib.parse import quote
 
 from ticdc_assets.changefeed import CsvDialect
+from ticdc_assets.changefeed.upstream import Upstream
+from ticdc_assets.demo.on_tidb import MARKER
 
 # The topic of every simulated changefeed.
 TOPIC = "demo"
@@ -33,6 +35,8 @@ class DeclarationOptions(Protocol):
     def date_separator(self) -> str: ...
     @property
     def workload(self) -> str: ...
+    @property
+    def upstream(self) -> Upstream | None: ...
 
 
 def format_declaration(
@@ -51,11 +55,34 @@ def format_declaration(
     if keys and options.protocol in ("csv", "canal-json"):
         lines += ["", "[changefeed.keys]"]
         lines += [f"{json.dumps(table)} = {json.dumps(list(key))}" for table, key in keys.items()]
+    if options.upstream is not None:
+        lines += ["", *_declare_upstream(options.upstream)]
     return "\n".join(lines) + "\n"
+
+
+def _declare_upstream(upstream: Upstream) -> list[str]:
+    lines = [
+        "[changefeed.upstream]",
+        f"host = {json.dumps(upstream.host)}",
+        f"port = {upstream.port}",
+        f"user = {json.dumps(upstream.user)}",
+    ]
+    if upstream.password is not None:
+        lines.append(f"password-{upstream.password.kind} = {json.dumps(upstream.password.place)}")
+    return lines
 
 
 def format_changefeed_toml(options: DeclarationOptions) -> str:
     """Format the file for `cdc cli changefeed create --config`."""
+    text = _format_sink(options)
+    if options.upstream is None:
+        return text
+    # The server may have other databases.
+    rules = [f"{options.workload}.*", f"!{options.workload}.{MARKER}"]
+    return f"[filter]\nrules = {json.dumps(rules)}\n\n{text}"
+
+
+def _format_sink(options: DeclarationOptions) -> str:
     if options.transport == "dump":
         rule = f'{{matcher = ["*.*"], partition = "{options.dispatch}"}}'
         return f"[sink]\ndispatchers = [{rule}]\n"

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Callable, Sequence
 
-from ticdc_assets.demo.change import ChangedRow, Ddl, RowTexts
+from ticdc_assets.demo.change import ChangedRow, Ddl, RowTexts, row_columns
 from ticdc_assets.demo.column_type import FLOATS, INTEGERS
 from ticdc_assets.demo.go_json import raw_string
 from ticdc_assets.demo.number import json_number
@@ -22,7 +22,7 @@ _CODES = {
     "tinytext": 249, "tinyblob": 249, "mediumtext": 250, "mediumblob": 250, "longtext": 251,
     "longblob": 251, "text": 252, "blob": 252,
 }  # fmt: skip
-_BINARY, _HANDLE, _PRIMARY, _UNIQUE = 1, 2, 8, 16
+_BINARY, _HANDLE, _GENERATED, _PRIMARY, _UNIQUE = 1, 2, 4, 8, 16
 _MULTIPLE, _NULLABLE, _UNSIGNED = 32, 64, 128
 _VERSION = struct.pack(">Q", 1)
 _length = struct.Struct(">Q").pack
@@ -42,7 +42,8 @@ class OpenProtocol:
         values: list[bytes] = []
         for ts, change in rows:
             table = self._tables(change.table)
-            for parts, text in ((keys, table.key(ts)), (values, table.value(change))):
+            key, value = table.key(ts, change.partition), table.value(change)
+            for parts, text in ((keys, key), (values, value)):
                 octets = text.encode()
                 parts += (_length(len(octets)), octets)
         return Record(b"".join(keys), b"".join(values))
@@ -68,18 +69,19 @@ class _OpenProtocolTable:
     def __init__(self, schema: TableSchema) -> None:
         # Kept alive: callers refer to the schema by its identity.
         self.schema = schema
-        names = f'"scm":{raw_string(schema.database)},"tbl":{raw_string(schema.table)},"t":1}}'
+        names = f'"scm":{raw_string(schema.database)},"tbl":{raw_string(schema.table)}'
         self._key = "," + names
         self._columns = [
             (_describe_column(column, schema), _make_value_writer(column), column)
-            for column in schema.columns
+            for column in row_columns(schema)
         ]
 
-    def key(self, ts: int) -> str:
-        return f'{{"ts":{ts}{self._key}'
+    def key(self, ts: int, partition: int | None) -> str:
+        place = "" if partition is None else f',"ptn":{partition}'
+        return f'{{"ts":{ts}{self._key},"t":1{place}}}'
 
     def value(self, change: ChangedRow) -> str:
-        _, old, new = change
+        _, old, new, _ = change
         if new is None:
             return f'{{"d":{self._object(old or ())}}}'
         if old is None:
@@ -106,6 +108,7 @@ def column_flags(column: Column, schema: TableSchema) -> int:
     flags = _BINARY * (kind.charset == "binary") | _NULLABLE * column.nullable
     flags |= _UNSIGNED * (kind.unsigned or kind.name in ("bit", "year"))
     flags |= _HANDLE * (column.name in schema.key)
+    flags |= _GENERATED * (column.generated is not None)
     for index in schema.indexes:
         if column.name not in index.columns:
             continue

@@ -9,7 +9,7 @@ from typing import Any
 
 import fastavro
 
-from ticdc_assets.demo.change import ChangedRow, Ddl, RowTexts
+from ticdc_assets.demo.change import ChangedRow, Ddl, RowTexts, row_columns
 from ticdc_assets.demo.column_type import FLOATS, INTEGERS, bit_default, is_unsigned, stated_length
 from ticdc_assets.demo.per_table import PerTable
 from ticdc_assets.demo.send_order import SentRow
@@ -106,15 +106,15 @@ class _Table:
     def __init__(self, schema: TableSchema) -> None:
         # Kept alive: callers refer to the schema by its identity.
         self._schema = schema
-        self._columns = [(column.name, _choose_branch(column)) for column in schema.columns]
+        self._columns = [(column.name, _choose_branch(column)) for column in row_columns(schema)]
 
     def message(self, change: ChangedRow, ts: int, build_ms: int) -> bytes:
-        _, old, new = change
+        _, old, new, partition = change
         schema = self._schema
         payload = {
             "database": schema.database,
             "table": schema.table,
-            "tableID": schema.table_id or 0,
+            "tableID": partition or schema.table_id or 0,
             "type": "INSERT" if old is None else "DELETE" if new is None else "UPDATE",
             "commitTs": ts,
             "buildTs": build_ms,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ticdc_assets.demo.change import ChangedRow, Ddl, RowTexts
+from ticdc_assets.demo.change import ChangedRow, Ddl, RowTexts, row_columns
 from ticdc_assets.demo.column_type import FLOATS, TEXTS, is_unsigned, stated_length
 from ticdc_assets.demo.go_json import compact, string
 from ticdc_assets.demo.per_table import PerTable
@@ -119,26 +119,24 @@ class _SimpleTable:
     def __init__(self, schema: TableSchema) -> None:
         # Kept alive: callers refer to the schema by its identity.
         self.schema = schema
-        self._heads = {
-            op: (
-                f'{{"version":1,"database":{string(schema.database)},'
-                f'"table":{string(schema.table)},"tableID":{schema.table_id},"type":"{op}",'
-            )
-            for op in ("INSERT", "UPDATE", "DELETE")
-        }
+        self._head = (
+            f'{{"version":1,"database":{string(schema.database)},'
+            f'"table":{string(schema.table)},"tableID":'
+        )
         # Go sorts the keys of a map.
-        order = sorted(enumerate(schema.columns), key=lambda place: place[1].name.encode())
+        order = sorted(enumerate(row_columns(schema)), key=lambda place: place[1].name.encode())
         self._columns = [
             (n, string(column.name) + ":", _make_value_writer(column)) for n, column in order
         ]
 
     def message(self, change: ChangedRow, ts: int, build_ms: int) -> str:
-        _, old, new = change
+        _, old, new, partition = change
         op = "INSERT" if old is None else "DELETE" if new is None else "UPDATE"
         data = f',"data":{self._object(new)}' if new is not None else ""
         before = f',"old":{self._object(old)}' if old is not None else ""
         return (
-            f'{self._heads[op]}"commitTs":{ts},"buildTs":{build_ms},'
+            f'{self._head}{partition or self.schema.table_id},"type":"{op}",'
+            f'"commitTs":{ts},"buildTs":{build_ms},'
             f'"schemaVersion":{self.schema.version}{data}{before}}}'
         )
 

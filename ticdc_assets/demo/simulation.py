@@ -10,6 +10,7 @@ from random import Random
 from typing import Literal, Protocol
 
 from ticdc_assets.changefeed import CsvDialect
+from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.demo.bulk import Bulk
 from ticdc_assets.demo.canal_json import CanalJson, CanalLines
 from ticdc_assets.demo.change import Change, Truth
@@ -49,6 +50,8 @@ class SimulationOptions:
     # Of the Simple protocol
     encoding: Literal["json", "avro"] = "json"
     workload: Literal["shop", "bulk"] = "shop"
+    # The database that the declaration names.
+    upstream: Upstream | None = None
     seed: int = 1
     transactions: int = 2000
     rate: float | None = None
@@ -92,13 +95,43 @@ class SimulationStep:
 
 
 class Workload(Protocol):
-    """Produces changes in commit order."""
+    """Decides what happens, by a database in memory in which it has happened already."""
 
     @property
     def now(self) -> int: ...
     def opening(self) -> Iterator[Sequence[Change]]: ...
     def running(self) -> Iterator[Sequence[Change]]: ...
     def truth(self, ts: int | None = None) -> Truth: ...
+
+
+class Database(Protocol):
+    """Where the changes of a workload are made."""
+
+    def make(self, change: Change) -> Sequence[Change]:
+        """Make a change, and return it with the ts and the values that it has here."""
+        ...
+
+    def now(self) -> int:
+        """Return a ts: what was made has none above it, what will be made has none below."""
+        ...
+
+    def truth(self, ts: int | None = None) -> Truth: ...
+
+
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """The database of the workload itself."""
+
+    workload: Workload
+
+    def make(self, change: Change) -> Sequence[Change]:
+        return (change,)
+
+    def now(self) -> int:
+        return self.workload.now
+
+    def truth(self, ts: int | None = None) -> Truth:
+        return self.workload.truth(ts)
 
 
 class Writer(Protocol):
@@ -120,29 +153,30 @@ class Simulation:
     changefeeds: Path
     feed_toml: str
     workload: Workload
+    database: Database
     checkpoints: list[int] = field(default_factory=list)
     rows: int = 0
     _has_started: bool = False
 
     def truth(self, ts: int | None = None) -> Truth:
         """Return all tables after every change up to `ts` (default: now)."""
-        return self.workload.truth(ts)
+        return self.database.truth(ts)
 
     def __iter__(self) -> Iterator[SimulationStep]:
         if self._has_started:
             raise RuntimeError("a simulation runs once")
         self._has_started = True
         options = self.options
-        early = [change for changes in self.workload.opening() for change in changes]
+        early = [made for changes in self.workload.opening() for made in self._make(changes)]
         start_ts = early[-1].ts if options.tables_exist else early[0].ts - 1
-        writer = _make_writer(self.folder, options, start_ts)
+        writer = make_writer(self.folder, options, start_ts)
         for change in early:
             writer.take(change)
         yield self._flush(writer, 0)
         started_at = time.monotonic()
         done = 0
         for done, changes in enumerate(self.workload.running(), 1):
-            for change in changes:
+            for change in self._make(changes):
                 writer.take(change)
             if options.rate:
                 time.sleep(max(started_at + done / options.rate - time.monotonic(), 0))
@@ -157,8 +191,12 @@ class Simulation:
             pass
         return self
 
+    def _make(self, changes: Sequence[Change]) -> Iterator[Change]:
+        for change in changes:
+            yield from self.database.make(change)
+
     def _flush(self, writer: Writer, done: int) -> SimulationStep:
-        checkpoint = self.workload.now
+        checkpoint = self.database.now()
         writer.flush(checkpoint)
         self.checkpoints.append(checkpoint)
         self.rows = writer.rows
@@ -170,9 +208,14 @@ def simulate(folder: Path, options: SimulationOptions = SimulationOptions()) -> 
     return prepare(folder, options).run()
 
 
-def prepare(folder: Path, options: SimulationOptions = SimulationOptions()) -> Simulation:
+def prepare(
+    folder: Path,
+    options: SimulationOptions = SimulationOptions(),
+    database: Database | None = None,
+) -> Simulation:
     """Write the declaration of a simulated changefeed, but none of its output.
 
+    Its changes are made in `database`, by default in that of the workload.
     Raise `ConfigError` for options that exclude each other and for a folder that has output.
     """
     if options.protocol not in _PROTOCOLS[options.transport]:
@@ -187,7 +230,8 @@ def prepare(folder: Path, options: SimulationOptions = SimulationOptions()) -> S
     (folder / "changefeed.toml").write_text(format_changefeed_toml(options))
     changefeeds = folder / "changefeeds.toml"
     changefeeds.write_text(toml)
-    return Simulation(folder, options, changefeeds, toml, _make_workload(options))
+    workload = _make_workload(options)
+    return Simulation(folder, options, changefeeds, toml, workload, database or InMemory(workload))
 
 
 def _make_workload(options: SimulationOptions) -> Workload:
@@ -199,7 +243,8 @@ def _make_workload(options: SimulationOptions) -> Workload:
     return Shop(options, start_ms, ms_between)
 
 
-def _make_writer(folder: Path, options: SimulationOptions, start_ts: int) -> Writer:
+def make_writer(folder: Path, options: SimulationOptions, start_ts: int) -> Writer:
+    """Return the writer of a changefeed that starts at a ts."""
     random = Random(options.seed)
     if options.transport == "storage":
         is_csv = options.protocol == "csv"

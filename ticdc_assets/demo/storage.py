@@ -30,6 +30,12 @@ class LineWriter(Protocol):
 
 
 @dataclass(slots=True)
+class _Buffer:
+    lines: list[str] = field(default_factory=list)
+    size: int = 0
+
+
+@dataclass(slots=True)
 class _Version:
     """A table version with its buffered rows."""
 
@@ -37,10 +43,10 @@ class _Version:
     version: int
     checksum: str
     write: LineWriter
-    lines: list[str] = field(default_factory=list)
-    size: int = 0
-    # The last file number by date.
-    numbers: dict[str, int] = field(default_factory=dict)
+    # By the id of the partition; None in a table that has none.
+    buffers: dict[int | None, _Buffer] = field(default_factory=dict)
+    # The last file number by partition and date.
+    numbers: dict[tuple[int | None, str], int] = field(default_factory=dict)
 
 
 class StorageWriter:
@@ -64,7 +70,7 @@ class StorageWriter:
         self._versions: dict[int, _Version] = {}
         self._current: dict[tuple[str, str], _Version] = {}
         # The lines written since the last checkpoint, which a restart may write again.
-        self._sent: list[tuple[_Version, list[str]]] = []
+        self._sent: list[tuple[_Version, int | None, list[str]]] = []
         self._written = 0
         self.rows = 0
 
@@ -92,9 +98,12 @@ class StorageWriter:
         for change in commit.rows:
             version = self._versions.get(id(change.table)) or self._start_existing(change.table)
             line = version.write(change, ts, build_ms)
-            version.lines.append(line)
-            version.size += len(line)
-            if version.size >= self._file_size:
+            buffer = version.buffers.get(change.partition)
+            if buffer is None:
+                buffer = version.buffers[change.partition] = _Buffer()
+            buffer.lines.append(line)
+            buffer.size += len(line)
+            if buffer.size >= self._file_size:
                 self._cut(version, ts)
         self.rows += len(commit.rows)
 
@@ -138,31 +147,32 @@ class StorageWriter:
             del self._versions[id(ended.schema)]
 
     def _cut(self, version: _Version, ts: int) -> None:
-        if version.lines:
-            lines, version.lines, version.size = version.lines, [], 0
-            self._write(version, lines, ts)
+        buffers, version.buffers = version.buffers, {}
+        for partition, buffer in buffers.items():
+            self._write(version, partition, buffer.lines, ts)
             if self._delivery.replays:
-                self._sent.append((version, lines))
+                self._sent.append((version, partition, buffer.lines))
 
     def _replay(self, ts: int) -> None:
         """What a restart from the last checkpoint writes again, into the same directories."""
-        for version, lines in self._sent:
+        for version, partition, lines in self._sent:
             now = self._current.get((version.schema.database, version.schema.table))
             if now is not None and now is not version and now.checksum == version.checksum:
                 # The server takes a newer version of equal shape for a sign that all was written.
                 continue
-            self._write(version, lines, ts)
+            self._write(version, partition, lines, ts)
 
-    def _write(self, version: _Version, lines: list[str], ts: int) -> None:
+    def _write(self, version: _Version, partition: int | None, lines: list[str], ts: int) -> None:
         moment = _EPOCH + timedelta(milliseconds=ts >> 18)
         date = moment.strftime(_DATES[self._layout.date_separator])
-        number = version.numbers.get(date, 0) + 1
-        version.numbers[date] = number
+        number = version.numbers.get((partition, date), 0) + 1
+        version.numbers[partition, date] = number
         schema = version.schema
         data = DataPath(
             database=schema.database,
             table=schema.table,
             version=version.version,
+            partition_id=partition,
             date=date or None,
             number=number,
         )
@@ -172,6 +182,7 @@ class StorageWriter:
             database=schema.database,
             table=schema.table,
             version=version.version,
+            partition_id=partition,
             date=date or None,
         )
         self._put(build(index, self._layout), path.rpartition("/")[2].encode() + b"\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 from zlib import crc32
 
-from ticdc_assets.demo.change import Change, ChangedRow, Ddl
+from ticdc_assets.demo.change import Change, ChangedRow, Ddl, row_columns
 from ticdc_assets.demo.declaration import TOPIC
 from ticdc_assets.demo.delivery import Delivery
 from ticdc_assets.demo.per_table import PerTable
@@ -174,7 +174,7 @@ class PartitionDispatcher:
         names = schema.key if dispatch == "index-value" else ()
         self._key = [
             (place, crc32(column.name.encode()))
-            for place, column in enumerate(schema.columns)
+            for place, column in enumerate(row_columns(schema))
             if column.name in names
         ]
 

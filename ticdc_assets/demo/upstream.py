@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ticdc_assets.demo.change import Change, ChangedRow, CommittedTransaction, RowTexts, Truth
+from ticdc_assets.demo.net_change import arrange_rows, make_move_test
 from ticdc_assets.events import TableSchema
 
 _Name = tuple[str, str]
@@ -21,15 +22,14 @@ _Undo = list[tuple["UpstreamTable", Any, RowTexts | None]]
 class UpstreamTable:
     """The rows of a table under one schema, by key; a DDL makes a new object."""
 
-    __slots__ = ("_defaults", "_keys_of_others", "key", "rows", "schema")
+    __slots__ = ("_defaults", "key", "moves", "rows", "schema")
 
     def __init__(self, schema: TableSchema, rows: dict[Any, RowTexts]) -> None:
         self.schema = schema
         self.rows = rows
         places = {column.name: place for place, column in enumerate(schema.columns)}
         self.key: Callable[[RowTexts], Any] = itemgetter(*(places[name] for name in schema.key))
-        unique = {name for index in schema.indexes if index.unique for name in index.columns}
-        self._keys_of_others = [places[name] for name in unique]
+        self.moves = make_move_test(schema)
         self._defaults = {column.name: column.default for column in schema.columns}
 
     def row(self, values: Mapping[str, str | None]) -> RowTexts:
@@ -42,10 +42,6 @@ class UpstreamTable:
 
     def value(self, row: RowTexts, column: str) -> str | None:
         return row[list(self._defaults).index(column)]
-
-    def moves(self, old: RowTexts, new: RowTexts) -> bool:
-        """Return whether an update changes a unique index: TiCDC splits such updates."""
-        return any(old[place] != new[place] for place in self._keys_of_others)
 
 
 class Transaction:
@@ -79,25 +75,11 @@ class Transaction:
         undo: _Undo = []
         rows: list[ChangedRow] = []
         for table, before in self._touched.items():
-            deletes: list[ChangedRow] = []
-            updates: list[ChangedRow] = []
-            inserts: list[ChangedRow] = []
-            split: list[ChangedRow] = []
-            for key, old in before.items():
-                new = table.rows.get(key)
-                if old == new:
-                    continue
-                undo.append((table, key, old))
-                if old is None:
-                    inserts.append(ChangedRow(table.schema, None, new))
-                elif new is None:
-                    deletes.append(ChangedRow(table.schema, old, None))
-                elif table.moves(old, new):
-                    deletes.append(ChangedRow(table.schema, old, None))
-                    split.append(ChangedRow(table.schema, None, new))
-                else:
-                    updates.append(ChangedRow(table.schema, old, new))
-            rows += deletes + updates + inserts + split
+            net = [(key, old, table.rows.get(key)) for key, old in before.items()]
+            net = [change for change in net if change[1] != change[2]]
+            undo += [(table, key, old) for key, old, _ in net]
+            changes = (ChangedRow(table.schema, old, new) for _, old, new in net)
+            rows += arrange_rows(changes, table.moves)
         if rows:
             self._upstream.committed(rows, undo)
 
