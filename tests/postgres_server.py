@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from adbc_driver_postgresql import dbapi
 
 from tests.servers import HOST, free_port, wait_for_port
 
 OWNER, PASSWORD = "owner", "battery-staple-9"
-_PROGRAMS = Path("/usr/lib/postgresql/15/bin")
+# Of each version, as Debian installs them.
+_PROGRAMS = Path("/usr/lib/postgresql")
 # It does not run as root.
 _AS_POSTGRES = ("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups")
 
@@ -26,8 +28,6 @@ class Postgres:
 
     def run(self, *statements: str) -> None:
         """Run statements as the owner."""
-        from adbc_driver_postgresql import dbapi
-
         uri = f"postgresql://{OWNER}:{PASSWORD}@{HOST}:{self.port}/postgres"
         with dbapi.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
             for statement in statements:
@@ -41,10 +41,11 @@ class Postgres:
 @contextmanager
 def run_postgres(folder: Path) -> Iterator[Postgres]:
     """Run a server that keeps its data below a folder."""
-    pytest.importorskip("adbc_driver_postgresql")
-    if not (_PROGRAMS / "postgres").exists():
+    installed = sorted(_PROGRAMS.glob("*/bin/postgres"))
+    if not installed:
         # It comes with the system: no dependency of the project could install it.
-        pytest.skip("no PostgreSQL (Debian: apt-get install postgresql-15)")
+        pytest.skip("no PostgreSQL (Debian: apt-get install postgresql)")
+    programs = installed[-1].parent
     as_user = _AS_POSTGRES if os.getuid() == 0 else ()
     if as_user:
         shutil.chown(folder, "postgres", "postgres")
@@ -52,12 +53,12 @@ def run_postgres(folder: Path) -> Iterator[Postgres]:
             parent.chmod(parent.stat().st_mode | 0o011)
     (folder / "password").write_text(PASSWORD)
     (folder / "password").chmod(0o644)
-    install = [*as_user, _PROGRAMS / "initdb", "-D", folder / "data", "-U", OWNER]
+    install = [*as_user, programs / "initdb", "-D", folder / "data", "-U", OWNER]
     install += ["-A", "scram-sha-256", "--pwfile", folder / "password"]
     install += ["-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
     subprocess.run(install, check=True, capture_output=True, cwd="/tmp")
     port = free_port()
-    command = [*as_user, _PROGRAMS / "postgres", "-D", folder / "data", "-h", HOST, "-F"]
+    command = [*as_user, programs / "postgres", "-D", folder / "data", "-h", HOST, "-F"]
     command += ["-p", str(port), "-k", folder]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, cwd="/tmp", stdout=log, stderr=subprocess.STDOUT)
