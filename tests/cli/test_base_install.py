@@ -51,6 +51,7 @@ BROUGHT = {
     "gcs": ("jwt",),
     "privacy": ("cryptography",),
     "metrics": ("prometheus_client",),
+    "postgresql": ("adbc_driver_manager", "adbc_driver_postgresql"),
     "catalogs": ("pyiceberg", "pymetastore", "requests", "thrift"),
 }
 

@@ -52,7 +52,7 @@ def test_problems_and_tables_are_printable(name: str) -> None:
     problem = Problem("paused", name, name, name, 1, FilePosition(name))
     assert problem.describe().isprintable()
     line = TableOverview(name, name, "live", None, 1, 1, 1, "t0")
-    table = make_table(Lake("/lake", "shop"), Snapshot(versions={"t0": 1}), line)
+    table = make_table(Lake("/lake", "shop"), Snapshot(versions={"t0": 1}), line, {})
     assert all(text.isprintable() for text in (*format_tables([table]), *format_paths([table])))
 
 

@@ -26,6 +26,7 @@ from ticdc_assets.demo.column_type import identifier
 from ticdc_assets.demo.net_change import arrange_rows
 from ticdc_assets.demo.recorded_table import RecordedTable, Row
 from ticdc_assets.demo.tidb_table import DdlJob, TableInfo, decode_job, read_table
+from ticdc_assets.events.written import find_decoder
 
 _RENAME_TABLES = 47
 _NAME = "`((?:[^`]|``)+)`"
@@ -116,7 +117,7 @@ class Recorder:
         if not rows:
             return None
         ((info,),) = self._query("SELECT @@tidb_last_txn_info")
-        ts = msgspec.json.decode(info or b"", type=_Transaction).commit_ts
+        ts = find_decoder(_Transaction).decode(info or b"").commit_ts
         return CommittedTransaction(ts, rows)
 
     def execute(self, sql: str) -> list[Ddl]:
@@ -230,7 +231,7 @@ class Recorder:
             ts = (before + done) // 2
             self._past(f"SET @@tidb_snapshot = '{ts}'")
             found = self._past(f"SELECT job_meta FROM {_JOBS} WHERE job_id = {job.id}")
-            states = [msgspec.json.decode(meta or b"", type=_State).state for (meta,) in found]
+            states = [find_decoder(_State).decode(meta or b"").state for (meta,) in found]
             if any(state not in _DONE for state in states):
                 before = ts
             else:

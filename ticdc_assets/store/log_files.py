@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 from pyarrow import fs
 
+from ticdc_assets.events.written import find_decoder
 from ticdc_assets.store.reader import naming
 
 LOG_FOLDER = "_delta_log"
@@ -79,7 +80,7 @@ def _read_by_hint(folder: fs.FileSystem, version: int | None) -> LogEnd | None:
     """Read the end that the hint leads to; None where only a list shows whether it is the end."""
     content = _read(folder, _HINT)
     with suppress(msgspec.MsgspecError):
-        hint = msgspec.json.decode(content or b"", type=_Hint)
+        hint: _Hint = find_decoder(_Hint).decode(content or b"")
         is_plain = hint.parts is None and hint.v2_checkpoint is None
         if is_plain and 0 <= hint.version <= (_NEWEST if version is None else version):
             commits = tuple(_read_commits(folder, hint.version + 1, version))
