@@ -101,7 +101,8 @@ class ImageReader:
         An old row has the new row's values where its image leaves a column out.
         """
         is_plain = pc.and_(_is_plain(images.before), _is_plain(images.after))
-        texts = self._parse(images.filter(is_plain))
+        # Mostly all are, and a copy of them takes time.
+        texts = self._parse(images if pc.all(is_plain).as_py() else images.filter(is_plain))
         if texts is None:
             return self._read_one_by_one(images)
         if pc.any(texts.is_unsure).as_py():

@@ -308,7 +308,9 @@ def select_segment(rows: pa.Table, low: OrderKey, high: OrderKey) -> pa.Table:
         is_same = pc.equal(ts, point[0])
         return pc.or_(is_later, is_same if point[1] < Phase.ROWS else pc.and_(is_same, after_ddls))
 
-    return rows.filter(pc.and_not(is_after(low), is_after(high)))
+    is_inside = pc.and_not(is_after(low), is_after(high))
+    # Between two DDLs are mostly all rows, and a copy of them costs as much as to parse them.
+    return rows if pc.all(is_inside).as_py() else rows.filter(is_inside)
 
 
 def sample_row(rows: PendingRows, group: RowGroup) -> RowChange:
