@@ -56,8 +56,16 @@ def read_fragment(
             rows = parquet.read_row_groups(groups, names, use_threads=False)
             for field in lacking:
                 rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-            found = rows if where is None else rows.filter(where)
+            found = rows if where is None else _declare(rows, rest).filter(where)
             yield from _split_block(found.select(schema.names).cast(schema))
+
+
+def _declare(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Cast rows to their types in a schema.
+
+    The rows that remain after a delete, delta-rs stores in types that pyarrow cannot filter.
+    """
+    return rows.cast(pa.schema([schema.field(name) for name in rows.column_names]))
 
 
 def _split_block(rows: pa.Table) -> Iterator[pa.Table]:
