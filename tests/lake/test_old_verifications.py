@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow.compute as pc
+
 from ticdc_assets.lake.log.proofs import read_proofs
 from ticdc_assets.lake.log.verifications import Difference, Results, TableVerification
 from ticdc_assets.store.lake import Lake
@@ -102,3 +104,6 @@ def test_proofs_are_read_from_a_file_of_which_old_results_went(tmp_path: Path) -
     assert proof.equal is not None
     assert (proof.compared.ts, proof.equal.ts) == (1, 200)
     assert proof.equal.left_out == ("c",)
+    where = pc.field("verdict") == "equal"
+    kept = reader.read(reader.open("verifications"), ["run"], where)
+    assert kept["run"].to_pylist() == ["r200"]
