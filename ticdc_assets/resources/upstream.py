@@ -142,7 +142,8 @@ class UpstreamDatabase:
                 host=stated.host,
                 port=stated.port,
                 user=stated.user,
-                password=password,
+                # As bytes: pymysql takes text for Latin-1, and clients of MySQL send UTF-8.
+                password=password.encode(),
                 charset="utf8mb4",
                 use_unicode=False,
                 # Nothing is converted: every value is what the server wrote.
