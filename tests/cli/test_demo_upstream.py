@@ -17,6 +17,7 @@ from tests.tidb_server import Tidb
 from ticdc_assets.cli import main
 from ticdc_assets.cli.demo_upstream import open_database, parse_address, start_server
 from ticdc_assets.cli.process_groups import ProcessGroups
+from ticdc_assets.demo.change import CREATE_DATABASE, Ddl
 from ticdc_assets.errors import ConfigError
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -65,6 +66,53 @@ def test_a_database_that_somebody_else_made_is_left_as_it_is(
     tidb.run("DROP DATABASE shop")
 
 
+def test_a_database_of_another_case_is_somebody_elses(
+    tidb: Tidb, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tidb.run("DROP DATABASE IF EXISTS shop", "CREATE DATABASE Shop")
+
+    assert run_demo(tidb, tmp_path / "new") == 2
+    assert "a database shop that this program did not make" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+    assert tidb.run("SHOW DATABASES LIKE 'Shop'") == [("Shop",)]
+    tidb.run("DROP DATABASE Shop")
+
+
+@pytest.mark.parametrize("command", ["demo", "simulate", "dev"])
+def test_a_folder_that_is_used_already_leaves_the_shop_of_the_run_before(
+    command: str,
+    tidb: Tidb,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(PROJECT)
+    marker = "made_by_ticdc_assets"
+    tidb.run("DROP DATABASE IF EXISTS shop", "CREATE DATABASE shop")
+    tidb.run(f"CREATE TABLE shop.{marker} (id int PRIMARY KEY)")
+    used = tmp_path / "upstream"
+    (used / "data").mkdir(parents=True)
+    folder = [str(used)] if command == "simulate" else ["--dir", str(tmp_path)]
+    address = f"mysql://root@{HOST}:{tidb.port}"
+
+    assert main([command, *folder, "--upstream", address]) == 2
+    assert "already holds the output of a changefeed" in capsys.readouterr().err
+    assert tidb.run("SHOW TABLES FROM shop") == [(marker,)]
+    tidb.run("DROP DATABASE shop")
+
+
+def test_a_shop_that_goes_away_is_an_error_that_says_why(tidb: Tidb) -> None:
+    tidb.run("DROP DATABASE IF EXISTS shop")
+    with open_database(parse_address(f"mysql://root@{HOST}:{tidb.port}")) as database:
+        assert database is not None
+        create = Ddl(0, CREATE_DATABASE, "CREATE DATABASE `shop`", "shop")
+        database.make(create)
+        tidb.run("DROP DATABASE shop")
+        table = Ddl(0, CREATE_DATABASE, "CREATE TABLE `shop`.`t` (`id` INT PRIMARY KEY)", "shop")
+        with pytest.raises(ConfigError, match="the only writer of its database: start it anew"):
+            database.make(table)
+
+
 @pytest.mark.parametrize(
     ("address", "reason"),
     [
@@ -97,7 +145,15 @@ def test_the_password_is_read_from_the_environment(
     assert run_demo(tidb, tmp_path, user="verify") == 2
     shown = capsys.readouterr().err
     assert "Access denied" in shown
+    assert "--upstream: " in shown
+    assert "its password in TICDC_DEMO_PASSWORD; grant it all rights on shop.*" in shown
     assert "wrong-horse-8" not in shown
+
+
+def test_a_variable_without_a_password_is_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TICDC_DEMO_PASSWORD", "")
+
+    assert parse_address("mysql://root@here").password is None
 
 
 @contextmanager

@@ -3,9 +3,13 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow.compute as pc
+
+from ticdc_assets.lake.log.proofs import read_proofs
 from ticdc_assets.lake.log.verifications import Difference, Results, TableVerification
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.writer import LakeWriter
 
 NOW = datetime(2026, 11, 28, tzinfo=UTC)
 
@@ -70,3 +74,36 @@ def test_old_results_go_but_for_the_newest_and_the_newest_proof_of_each_table(
     assert changed > version
     results.remove_old(before)
     assert reader.open("verifications").version() == changed
+
+
+def test_proofs_are_read_from_a_file_of_which_old_results_went(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path), "f")
+    results = Results(lake)
+    results.prepare()
+    for age in (300, 200, 1):
+        found = TableVerification(
+            run=f"r{age}",
+            incarnation="t",
+            database="d",
+            table="t",
+            resolved_ts=age,
+            verdict="differs" if age == 1 else "equal",
+            left_out=("c",),
+            differences=(),
+            verified_at=NOW - timedelta(days=age),
+        )
+        results.add(found)
+    reader = LakeReader(lake)
+    LakeWriter(lake).compact(reader.open("verifications"))
+    assert len(reader.open("verifications").file_uris()) == 1
+    results.remove_old(NOW - timedelta(days=90))
+
+    ((id, proof),) = read_proofs(reader).tables.items()
+    assert (id, proof.newest, proof.compared) == ("t", proof.compared, proof.newest)
+    assert proof.compared is not None
+    assert proof.equal is not None
+    assert (proof.compared.ts, proof.equal.ts) == (1, 200)
+    assert proof.equal.left_out == ("c",)
+    where = pc.field("verdict") == "equal"
+    kept = reader.read(reader.open("verifications"), ["run"], where)
+    assert kept["run"].to_pylist() == ["r200"]

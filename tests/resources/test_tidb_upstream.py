@@ -15,6 +15,7 @@ from tests.lake.tidb_feed import TidbFeed, TidbLake
 from tests.sql_server import PASSWORD, USER, SqlServer, run_on
 from tests.tidb_server import Tidb, run_tidb
 from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.load import upstream_pages
 from ticdc_assets.load.load import load_tables
@@ -305,3 +306,18 @@ def test_a_load_is_finished_after_the_server_was_killed_and_started_again(
             f"t{n}": sorted(expected, key=str) for n in range(4)
         }
         assert {found.verdict for found in lake.verify().values()} == {"equal"}
+
+
+@pytest.mark.parametrize("password", ["pä", "пароль"])
+def test_a_password_is_sent_as_utf8(
+    server: Tidb, password: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.run(
+        f"CREATE USER IF NOT EXISTS far@'%' IDENTIFIED BY '{password}'",
+        f"ALTER USER far@'%' IDENTIFIED BY '{password}'",
+        "GRANT SELECT ON conn.* TO far@'%'",
+    )
+    monkeypatch.setenv("FAR", password)
+    secret = Reference("env", "FAR")
+    with database(server, user="far", password=secret).open_snapshot(None) as upstream:
+        assert upstream.query("SELECT COUNT(*) FROM conn.t") == ((b"3",),)

@@ -18,7 +18,7 @@ from ticdc_assets.cli.output import say
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.schema_text import format_schema_history, make_schemas
 from ticdc_assets.cli.show import format_tables, make_table
-from ticdc_assets.demo import Simulation, SimulationOptions, encode_truth, prepare
+from ticdc_assets.demo import Simulation, SimulationOptions, check_is_new, encode_truth, prepare
 from ticdc_assets.lake.advance import AdvanceResult, advance
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.resources.lake import make_absolute
@@ -40,6 +40,9 @@ _TABLE = "shop.orders"
 def demo(options: argparse.Namespace) -> int:
     """Simulate a shop, advance a lake in several runs, and compare the two."""
     upstream = None if options.upstream is None else parse_address(options.upstream)
+    if options.dir is not None:
+        # Before the shop of an earlier run is removed.
+        check_is_new(options.dir / "upstream")
     with open_database(upstream) as database:
         folder = options.dir or Path(tempfile.mkdtemp(prefix="ticdc-demo-"))
         simulated = replace(_options(options.protocol), upstream=upstream)

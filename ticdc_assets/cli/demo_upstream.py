@@ -16,7 +16,7 @@ from ticdc_assets.demo.recorder import Recorder
 from ticdc_assets.demo.shop import DATABASE
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.resources.spark_server import find_free_port
-from ticdc_assets.resources.upstream import UpstreamDatabase
+from ticdc_assets.resources.upstream import DENIED, UpstreamDatabase
 from ticdc_assets.upstream.snapshot import Row, RowsUnreadable, UpstreamRows
 from ticdc_assets.upstream.sql import quote, quote_text
 
@@ -45,7 +45,7 @@ def parse_address(address: str) -> Upstream:
     has_more = parts.path.strip("/") or parts.query or parts.fragment
     if parts.scheme != "mysql" or not parts.hostname or not parts.username or has_more:
         raise ConfigError(_FORM, setting=SETTING)
-    password = Reference("env", PASSWORD) if PASSWORD in os.environ else None
+    password = Reference("env", PASSWORD) if os.environ.get(PASSWORD) else None
     return Upstream(parts.hostname, unquote(parts.username), port, password)
 
 
@@ -55,7 +55,7 @@ def open_database(upstream: Upstream | None) -> Iterator[OnTidb | None]:
     if upstream is None:
         yield None
         return
-    server = UpstreamDatabase(DATABASE, upstream)
+    server = _Server(DATABASE, upstream)
     with server.open_rows() as first, server.open_rows() as second:
         if not first.is_tidb:
             raise ConfigError(f"{upstream.address} is no TiDB", setting=SETTING)
@@ -67,7 +67,8 @@ def open_database(upstream: Upstream | None) -> Iterator[OnTidb | None]:
 
 def _remove_earlier(connection: "_Connection", upstream: Upstream) -> None:
     """Remove the shop of an earlier run, and nothing that anybody else made."""
-    of_database = f"FROM information_schema.{{}} WHERE table_schema = {quote_text(DATABASE)}"
+    # For TiDB, names that differ in case are the same.
+    of_database = f"FROM information_schema.{{}} WHERE LOWER(table_schema) = {quote_text(DATABASE)}"
     schemata = of_database.format("schemata").replace("table_schema", "schema_name")
     if not connection.query(f"SELECT 1 {schemata}"):
         return
@@ -91,7 +92,24 @@ class _Connection:
         try:
             return self.rows.query(sql)
         except RowsUnreadable as error:
-            raise ConfigError(str(error), setting=SETTING) from None
+            reason = f"{error}; the shop has to be the only writer of its database: start it anew"
+            raise ConfigError(reason, setting=SETTING) from None
+
+
+@dataclass(frozen=True)
+class _Server(UpstreamDatabase):
+    """A server of which every error names the option, and what the shop needs."""
+
+    def place(self, setting: str = "") -> str:
+        return SETTING
+
+    def advise(self, code: int) -> str:
+        if code in DENIED:
+            return (
+                f"check the user, and its password in {PASSWORD}; grant it all rights on"
+                f" {DATABASE}.*, and SELECT on mysql.tidb_ddl_job and mysql.tidb_ddl_history"
+            )
+        return f"{self.upstream.address} must be reachable; start it anew"
 
 
 def start_server(processes: ProcessGroups, folder: Path) -> str:
@@ -100,7 +118,7 @@ def start_server(processes: ProcessGroups, folder: Path) -> str:
     if not binary.is_file():
         reason = "is not built: `make .venv/tidb-server` builds it, and needs Go 1.21 or newer"
         raise ConfigError(reason, file=str(binary))
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     port = find_free_port()
     # What it keeps in a folder for temporary files, it leaves there.
     command = ["env", f"TMPDIR={folder}", str(binary), "-port", str(port)]

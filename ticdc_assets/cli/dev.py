@@ -15,7 +15,7 @@ from ticdc_assets.cli import texts
 from ticdc_assets.cli.demo_upstream import OWN_SERVER, open_database, parse_address, start_server
 from ticdc_assets.cli.output import say, warn
 from ticdc_assets.cli.process_groups import TIMEOUT, Process, ProcessGroups, wait_for_port
-from ticdc_assets.demo import TOPIC, Simulation, SimulationOptions, prepare
+from ticdc_assets.demo import TOPIC, Simulation, SimulationOptions, check_is_new, prepare
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.resources.dump import read_dump
@@ -52,6 +52,8 @@ def simulate(options: argparse.Namespace) -> int:
         statement_every=max(round(_SECONDS_PER_DDL * rate), 1),
         history=False,
     )
+    # Before the shop of an earlier run is removed.
+    check_is_new(options.dir)
     with open_database(upstream) as database:
         simulation = prepare(options.dir, simulated, database)
         deliver = None if brokers is None else _connect(brokers, simulation)
@@ -91,6 +93,7 @@ def dev(options: argparse.Namespace) -> int:
     if not settings.is_file():
         raise ConfigError("not found: run this in the project folder", file=str(settings))
     folder: Path = (options.dir or Path(tempfile.mkdtemp(prefix="ticdc-dev-"))).absolute()
+    check_is_new(folder / "upstream")
     lake = make_absolute(str(folder / "lake"), setting="--dir")
     # An instance of its own: a shared one would resume runs of another lake.
     home = folder / "dagster"

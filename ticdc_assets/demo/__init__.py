@@ -16,6 +16,7 @@ from ticdc_assets.demo.simulation import (
     Simulation,
     SimulationOptions,
     SimulationStep,
+    check_is_new,
     prepare,
     simulate,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "Simulation",
     "SimulationOptions",
     "SimulationStep",
+    "check_is_new",
     "encode_truth",
     "prepare",
     "simulate",

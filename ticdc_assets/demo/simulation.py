@@ -208,6 +208,13 @@ def simulate(folder: Path, options: SimulationOptions = SimulationOptions()) -> 
     return prepare(folder, options).run()
 
 
+def check_is_new(folder: Path) -> None:
+    """Raise a `ConfigError` for a folder that has the output of a changefeed."""
+    if (folder / "data").exists() or (folder / "records.jsonl").exists():
+        reason = "already holds the output of a changefeed: name another folder"
+        raise ConfigError(reason, file=str(folder))
+
+
 def prepare(
     folder: Path,
     options: SimulationOptions = SimulationOptions(),
@@ -222,8 +229,7 @@ def prepare(
         reason = f"{options.protocol} cannot be written to {options.transport}"
         raise ConfigError(reason, setting="protocol")
     folder = folder.absolute()
-    if (folder / "data").exists() or (folder / "records.jsonl").exists():
-        raise ConfigError("already holds the output of a changefeed", file=str(folder))
+    check_is_new(folder)
     folder.mkdir(parents=True, exist_ok=True)
     keys = KEYS if options.workload == "shop" else {}
     toml = format_declaration(folder, options, keys)

@@ -43,7 +43,7 @@ _LOCK_WAIT = 30
 _TOO_OLD = (8055, 9006)
 # No connection, or one that broke.
 _LOST = (1040, 1053, 2003, 2006, 2013)
-_DENIED = (1044, 1045, 1227)
+DENIED = (1044, 1045, 1227)
 # Of one table: SELECT denied, unknown column, no such table, its definition has changed.
 _UNREADABLE = (1142, 1143, 1054, 1146, 1356, 1412)
 # Of the rows that a query names, however often it is sent: no such database, table or column, a
@@ -142,7 +142,8 @@ class UpstreamDatabase:
                 host=stated.host,
                 port=stated.port,
                 user=stated.user,
-                password=password,
+                # As bytes: pymysql takes text for Latin-1, and clients of MySQL send UTF-8.
+                password=password.encode(),
                 charset="utf8mb4",
                 use_unicode=False,
                 # Nothing is converted: every value is what the server wrote.
@@ -170,6 +171,12 @@ class UpstreamDatabase:
         """Name a setting of the declaration."""
         return f"changefeed {self.feed}.upstream" + (f": {setting}" if setting else "")
 
+    def advise(self, code: int) -> str:
+        """Say what to do about a connection that the server denies, or that is lost."""
+        if code in DENIED:
+            return "check user and password, and grant it SELECT on the tables"
+        return f"{self.upstream.address} must be reachable; run it again to continue"
+
     def explain(self, error: Exception) -> UpstreamError:
         """Make an error that names the setting and what to do."""
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
@@ -182,17 +189,15 @@ class UpstreamDatabase:
         if _NO_SAFE_POINT in text:
             fix = "TiDB reads no past before its garbage collector has run: run it again later"
             return UpstreamError(f"{reason}; {fix}", setting=self.place())
-        if code in _DENIED:
-            fix = "check user and password, and grant it SELECT on the tables"
-            return UpstreamError(f"{reason}; {fix}", setting=self.place("user"))
+        if code in DENIED:
+            return UpstreamError(f"{reason}; {self.advise(code)}", setting=self.place("user"))
         if code in _UNREADABLE:
             return TableUnreadable(reason, setting=self.place("user"))
         if code == _LOCKED:
             fix = "another session locks the table, or changes its definition: run it again later"
             return TableUnreadable(f"{reason}; {fix}", setting=self.place())
         if code in _LOST or isinstance(error, OSError | InterfaceError):
-            fix = f"{self.upstream.address} must be reachable; run it again to continue"
-            return UpstreamError(f"{reason}; {fix}", setting=self.place("host"))
+            return UpstreamError(f"{reason}; {self.advise(code)}", setting=self.place("host"))
         return UpstreamError(reason, setting=self.place())
 
 

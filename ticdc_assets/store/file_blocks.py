@@ -46,7 +46,7 @@ def read_fragment(
     # What the condition mentions, or more: the names of columns are words of ours.
     tested = () if where is None else [name for name in rest.names if name in str(where)]
     needed = {*schema.names, *tested}
-    chosen = file if where is None else file.subset(filter=where, schema=rest)
+    chosen = file if where is None else _choose_groups(file, rest, where, tested)
     with file.open() as opened:
         parquet = open_parquet(opened, chosen.metadata)
         stored = parquet.schema_arrow.names
@@ -56,8 +56,27 @@ def read_fragment(
             rows = parquet.read_row_groups(groups, names, use_threads=False)
             for field in lacking:
                 rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-            found = rows if where is None else rows.filter(where)
+            found = rows if where is None else _declare(rows, rest).filter(where)
             yield from _split_block(found.select(schema.names).cast(schema))
+
+
+def _choose_groups(
+    file: ds.ParquetFileFragment, rest: pa.Schema, where: pc.Expression, tested: Sequence[str]
+) -> ds.ParquetFileFragment:
+    """Choose the row groups that may have rows of a condition.
+
+    The rows that remain after a delete, delta-rs stores as views, which pyarrow compares with
+    nothing: of such a file, all.
+    """
+    types = [field.type for field in file.physical_schema if field.name in tested]
+    if any(pa.types.is_string_view(t) or pa.types.is_binary_view(t) for t in types):
+        return file
+    return file.subset(filter=where, schema=rest)
+
+
+def _declare(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Cast rows to their types in a schema: pyarrow does not filter views."""
+    return rows.cast(pa.schema([schema.field(name) for name in rows.column_names]))
 
 
 def _split_block(rows: pa.Table) -> Iterator[pa.Table]:
