@@ -17,6 +17,7 @@ from pyarrow import fs
 from ticdc_assets.resources.copy_names import Template
 from ticdc_assets.safe_text import describe_error, redact
 from ticdc_assets.store.delta_log import DataFile, read_newest_state
+from ticdc_assets.store.file_blocks import INT96_UNIT
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader, open_folder, open_table
 from ticdc_assets.store.stored_rows import StoredRows
@@ -58,14 +59,19 @@ class FolderCopy:
             path = template.fill_path(database, table)
             if store.get_file_info(path).type is not fs.FileType.Directory:
                 continue
-            match self.kind:
-                case "delta":
-                    return open_delta(self.root, path)
-                case "parquet":
-                    return open_parquet(store, path)
-                case "iceberg":
-                    return open_iceberg(self.root, store, path)
+            # A folder may be there, and the table in another one.
+            if (found := self._open_folder(store, path)) is not None:
+                return found
         return None
+
+    def _open_folder(self, store: fs.FileSystem, path: str) -> RowSource | None:
+        match self.kind:
+            case "delta":
+                return open_delta(self.root, path)
+            case "parquet":
+                return open_parquet(store, path)
+            case "iceberg":
+                return open_iceberg(self.root, store, path)
 
 
 class _Counting:
@@ -190,15 +196,18 @@ class ParquetRows(_Counting):
 
 def open_parquet(store: fs.FileSystem, path: str) -> ParquetRows | None:
     """Open the Parquet files below a folder; None if there are none."""
+    if store.get_file_info(f"{path}/_delta_log").type is fs.FileType.Directory:
+        # Its folder has the files of former versions, too.
+        raise TableUnreadable("it is a Delta table: compare it with delta:", setting=_SETTING)
     found = store.get_file_info(fs.FileSelector(path, recursive=True))
-    files = [info for info in found if info.type is fs.FileType.File and _is_data(info)]
+    files = [info for info in found if info.type is fs.FileType.File and _is_data(info, path)]
     if not files:
         return None
     paths = [info.path for info in files]
     dataset = ds.dataset(
         paths,
         filesystem=store,
-        format="parquet",
+        format=ds.ParquetFileFormat(coerce_int96_timestamp_unit=INT96_UNIT),
         partitioning=ds.partitioning(flavor="hive"),
         partition_base_dir=path,
     )
@@ -208,10 +217,12 @@ def open_parquet(store: fs.FileSystem, path: str) -> ParquetRows | None:
     return ParquetRows(dataset.replace_schema(whole.remove_metadata()), files)
 
 
-def _is_data(info: fs.FileInfo) -> bool:
-    # Writers hide what is no data behind a point or an underscore.
-    name = info.base_name
-    return name.endswith((".parquet", ".parq", ".pq")) and not name.startswith((".", "_"))
+def _is_data(info: fs.FileInfo, folder: str) -> bool:
+    # Writers hide what is no data, as files and as folders, behind a point or an underscore.
+    *folders, name = info.path[len(folder) :].lstrip("/").split("/")
+    shown = [name, *(each for each in folders if "=" not in each)]
+    is_hidden = any(each.startswith((".", "_")) for each in shown)
+    return name.endswith((".parquet", ".parq", ".pq")) and not is_hidden
 
 
 # --- Iceberg -----------------------------------------------------------------

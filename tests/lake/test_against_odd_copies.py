@@ -1,0 +1,118 @@
+"""Copies of odd forms: old Parquet, files that are no data, and names that mean something else."""
+
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.lake.copies import (
+    ITEMS,
+    Write,
+    compare,
+    list_found,
+    make_items,
+    make_table,
+    put_items,
+    write_delta,
+    write_duckdb,
+    write_parquet,
+)
+from tests.lake.upstream_copy import UpstreamCopy
+from ticdc_assets.resources.copies import open_copy
+from ticdc_assets.verify.against import AgainstEnvironment, verify_copy
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> UpstreamCopy:
+    return UpstreamCopy.make(None, tmp_path / "lake", None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("write", [write_parquet, write_delta])
+def test_moments_of_96_bits_are_not_cut_to_nanoseconds(
+    lake: UpstreamCopy, tmp_path: Path, write: Write
+) -> None:
+    moments = [datetime(9999, 12, 31, 23, 59, 59), datetime(1000, 1, 1), datetime(1969, 12, 31, 23)]
+    ddl = "CREATE TABLE t (id int NOT NULL PRIMARY KEY, at datetime)"
+    put_items(lake, [(n, at.isoformat(" ")) for n, at in enumerate(moments)], ddl=ddl)
+    moments[2] = datetime(1969, 12, 31, 22)
+    rows = pa.table({"id": [0, 1, 2], "at": pa.array(moments, pa.timestamp("us"))})
+    uri = write(tmp_path, "shop", "t", rows)
+    for file in tmp_path.glob("*/shop*/**/*.parquet"):
+        # As Spark writes it.
+        content = pq.read_table(file, partitioning=None)
+        pq.write_table(content, file, use_deprecated_int96_timestamps=True)
+    (found,) = compare(lake, uri)
+    assert list_found(found, "id") == {("differs", "2", ("at",))}
+
+
+def test_files_in_hidden_folders_are_no_rows(lake: UpstreamCopy, tmp_path: Path) -> None:
+    put_items(lake, make_items(3))
+    uri = write_parquet(tmp_path, "shop", "items", make_table(make_items(3)))
+    for hidden in ("_temporary/0", ".staging"):
+        folder = tmp_path / "parquet" / "shop" / "items" / hidden
+        folder.mkdir(parents=True)
+        pq.write_table(make_table([(9, "x", "1.5")]), folder / "part.parquet")
+    (found,) = compare(lake, uri)
+    assert (found.verdict, found.upstream_rows) == ("equal", 3)
+
+
+def test_the_files_of_a_delta_table_are_not_taken_for_its_rows(
+    lake: UpstreamCopy, tmp_path: Path
+) -> None:
+    put_items(lake, make_items(3))
+    for _ in range(2):
+        write_delta(tmp_path, "shop", "items", make_table(make_items(3)))
+    (found,) = compare(lake, f"parquet:{tmp_path}/delta")
+    reason = "it is a Delta table: compare it with delta:"
+    assert (found.verdict, found.reason) == ("skipped", reason)
+
+
+def test_a_folder_without_a_table_does_not_hide_the_next_one(
+    lake: UpstreamCopy, tmp_path: Path
+) -> None:
+    put_items(lake, make_items(3))
+    uri = write_delta(tmp_path, "shop", "items", make_table(make_items(3)))
+    (tmp_path / "delta" / "shop" / "items").mkdir(parents=True)
+    (found,) = compare(lake, uri)
+    assert found.verdict == "equal"
+
+
+@pytest.mark.parametrize("type", ["int", "varchar(9)"])
+def test_a_column_that_duckdb_would_take_for_the_number_of_a_row(
+    lake: UpstreamCopy, tmp_path: Path, type: str
+) -> None:
+    ddl = f"CREATE TABLE t (id int NOT NULL PRIMARY KEY, RowId {type})"
+    put_items(lake, [(1, None), (2, "-5"), (3, "7")], ddl=ddl)
+    columns = {"id": pa.int32(), "ROWID": pa.int32() if type == "int" else pa.string()}
+    values = [None, "-5", "8"] if type != "int" else [None, -5, 8]
+    rows = make_table(list(zip([1, 2, 3], values, strict=True)), **columns)
+    (found,) = compare(lake, write_duckdb(tmp_path, "shop", "t", rows))
+    assert list_found(found, "id") == {("differs", "3", ("RowId",))}
+
+
+def test_texts_of_a_copy_are_not_taken_for_several_values_nor_for_null(
+    lake: UpstreamCopy, tmp_path: Path
+) -> None:
+    put_items(lake, [(1, "2,1:x"), (None, "y")], ddl="CREATE TABLE t (a int, b varchar(40))")
+    rows = pa.table({"a": ["1,5:2", "~"], "b": ["x", "y"]})
+    (found,) = compare(lake, write_parquet(tmp_path, "shop", "t", rows))
+    assert sorted(each.what for each in found.differences) == ["extra"] * 2 + ["missing"] * 2
+
+
+def test_a_number_that_is_none_is_shown(lake: UpstreamCopy, tmp_path: Path) -> None:
+    put_items(lake, [(1, "1")], ddl="CREATE TABLE t (id int NOT NULL PRIMARY KEY, v double)")
+    (found,) = compare(lake, write_duckdb(tmp_path, "shop", "t", pa.table({"id": [1], "v": ["x"]})))
+    (difference,) = found.differences
+    assert (difference.lake, difference.upstream) == ('{"v": "1"}', '{"v": "x"}')
+
+
+def test_a_killed_run_is_not_continued_with_other_names(lake: UpstreamCopy, tmp_path: Path) -> None:
+    for name in ("items", "others"):
+        put_items(lake, make_items(3), ddl=ITEMS.replace("items", name))
+        uri = write_duckdb(tmp_path, "raw", f"shop__{name}", make_table(make_items(3)))
+    killed = verify_copy(AgainstEnvironment(lake.lake, open_copy(uri)), [], lambda rows: None)
+    assert next(iter(killed)).reason == "the copy has no table of this name"
+    found = compare(lake, uri, table_name="raw.{schema}__{table}")
+    assert [each.verdict for each in found] == ["equal", "equal"]
