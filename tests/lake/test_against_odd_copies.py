@@ -20,6 +20,9 @@ from tests.lake.copies import (
     write_parquet,
 )
 from tests.lake.upstream_copy import UpstreamCopy
+from tests.mariadb_server import MariaDb
+from tests.sql_server import VARIABLE
+from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.resources.copies import open_copy
 from ticdc_assets.verify.against import AgainstEnvironment, verify_copy
 
@@ -116,3 +119,19 @@ def test_a_killed_run_is_not_continued_with_other_names(lake: UpstreamCopy, tmp_
     assert next(iter(killed)).reason == "the copy has no table of this name"
     found = compare(lake, uri, table_name="raw.{schema}__{table}")
     assert [each.verdict for each in found] == ["equal", "equal"]
+
+
+def test_a_server_sends_equal_rows_without_a_key_once(lake: UpstreamCopy, mariadb: MariaDb) -> None:
+    ddl = "CREATE TABLE t (a int, b varchar(9))"
+    put_items(lake, [(7, "x")] * 500 + [(8, None)], ddl=ddl)
+    values = ", ".join(["(7, 'x')"] * 498 + ["(8, NULL)", "(8, NULL)"])
+    mariadb.run("CREATE OR REPLACE DATABASE equals", "USE equals", ddl)
+    mariadb.run("USE equals", f"INSERT INTO t VALUES {values}")
+    uri = f"mysql://verify@127.0.0.1:{mariadb.port}/equals"
+    (found,) = compare(lake, uri, password=Reference("env", VARIABLE))
+    stated = {(each.what, each.copies, each.lake) for each in found.differences}
+    assert stated == {
+        ("missing", 2, '{"a": "7", "b": "x"}'),
+        ("extra", 1, '{"a": "8", "b": null}'),
+    }
+    assert found.rows_sent == 4

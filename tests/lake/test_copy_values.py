@@ -226,10 +226,21 @@ def test_the_hashes_of_rows_are_those_of_every_other_side() -> None:
     side = BatchSide(Rows(table), comparison, read_by)
     hashes = [hash_values(row, columns) for row in texts]
     assert dict(side.sum_parts([ALL_HASHES], 1)) == {ALL_HASHES: Digest(3, sum(hashes))}
-    entries = sorted(side.list_entries([ALL_HASHES]))
+    entries = sorted(entry[:3] for entry in side.list_entries([ALL_HASHES]))
     positions = [hash_values(row[:2], columns[:2]) for row in texts]
     assert entries == sorted(zip(positions, [row[:2] for row in texts], hashes, strict=True))
     rows = dict(side.read_rows(positions))
     assert rows[positions[1]] == texts[1]
     assert rows[positions[0]][:3] == texts[0][:3]
     assert (rows[positions[0]][3] or b"").startswith(b"md5:")
+
+
+def test_equal_rows_without_a_key_are_listed_once() -> None:
+    type = T("bigint")
+    column = ComparedColumn("c0", type, DeltaColumn("d0", "", "", "c0"), type)
+    comparison = Comparison("d", "t", (column,), (), None)
+    reading = ReadColumn("c0", "c0", choose_reading(type, pa.int64(), "c0"))
+    side = BatchSide(Rows(pa.table({"c0": [7] * 1000})), comparison, {column: reading})
+    (first, second) = side.list_entries([ALL_HASHES])
+    assert (first, first.copies, first.hash) == (second, 500, hash_values([b"7"], [column]))
+    assert list(side.read_rows([first.position])) == [(first.position, (b"7",))]
