@@ -1,5 +1,6 @@
 """Copies of odd forms: old Parquet, files that are no data, and names that mean something else."""
 
+import os
 from datetime import datetime
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.lake.copies import (
     put_items,
     write_delta,
     write_duckdb,
+    write_iceberg,
     write_parquet,
 )
 from tests.lake.upstream_copy import UpstreamCopy
@@ -70,6 +72,46 @@ def test_the_files_of_a_delta_table_are_not_taken_for_its_rows(
     (found,) = compare(lake, f"parquet:{tmp_path}/delta")
     reason = "it is a Delta table: compare it with delta:"
     assert (found.verdict, found.reason) == ("skipped", reason)
+
+
+def test_names_of_folders_that_look_like_numbers_are_texts(
+    lake: UpstreamCopy, tmp_path: Path
+) -> None:
+    ddl = "CREATE TABLE t (id int NOT NULL, v varchar(9), n int, PRIMARY KEY (id, n))"
+    put_items(lake, [(1, "007", "1"), (2, "7", "1"), (3, None, "1")], ddl=ddl)
+    rows = make_table(
+        [(1, "007", 1), (2, "07", 1), (3, None, 1)], id=pa.int32(), v=pa.string(), n=pa.int32()
+    )
+    # Some writers have the column in the files, too.
+    for number, value in enumerate(["007", "07", "__HIVE_DEFAULT_PARTITION__"]):
+        folder = tmp_path / "shop" / "t" / f"v={value}" / "n=1"
+        folder.mkdir(parents=True)
+        pq.write_table(rows.slice(number, 1).select(["id", "n"]), folder / "part.parquet")
+    (found,) = compare(lake, f"parquet:{tmp_path}")
+    assert found.left_out == ()
+    assert list_found(found, "id") == {("differs", "2", ("v",))}
+
+
+def test_a_folder_that_is_not_there_is_no_difference(lake: UpstreamCopy, tmp_path: Path) -> None:
+    put_items(lake, make_items(3))
+    (found,) = compare(lake, f"parquet:{tmp_path}/typo")
+    assert (found.verdict, found.reason) == ("skipped", f"there is no folder {tmp_path}/typo")
+
+
+def test_metadata_of_iceberg_that_is_not_the_newest_is_not_read(
+    lake: UpstreamCopy, tmp_path: Path
+) -> None:
+    put_items(lake, make_items(3))
+    uri = write_iceberg(tmp_path, "shop", "items", make_table(make_items(3)))
+    first, newest = sorted((tmp_path / "iceberg").glob("**/*.metadata.json"))
+    late = newest.with_name("00001-ffffffff-0000-0000-0000-000000000000.metadata.json")
+    late.write_bytes(first.read_bytes())
+    os.utime(late, (1, 1))
+    (found,) = compare(lake, uri)
+    assert found.verdict == "equal"
+    newest.write_text("{}")
+    (found,) = compare(lake, uri)
+    assert found.verdict == "skipped"
 
 
 def test_a_folder_without_a_table_does_not_hide_the_next_one(
