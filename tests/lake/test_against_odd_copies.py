@@ -74,8 +74,9 @@ def test_the_files_of_a_delta_table_are_not_taken_for_its_rows(
     assert (found.verdict, found.reason) == ("skipped", reason)
 
 
+@pytest.mark.parametrize("scheme", ["", "file://"])
 def test_names_of_folders_that_look_like_numbers_are_texts(
-    lake: UpstreamCopy, tmp_path: Path
+    lake: UpstreamCopy, tmp_path: Path, scheme: str
 ) -> None:
     ddl = "CREATE TABLE t (id int NOT NULL, v varchar(9), n int, PRIMARY KEY (id, n))"
     put_items(lake, [(1, "007", "1"), (2, "7", "1"), (3, None, "1")], ddl=ddl)
@@ -87,7 +88,9 @@ def test_names_of_folders_that_look_like_numbers_are_texts(
         folder = tmp_path / "shop" / "t" / f"v={value}" / "n=1"
         folder.mkdir(parents=True)
         pq.write_table(rows.slice(number, 1).select(["id", "n"]), folder / "part.parquet")
-    (found,) = compare(lake, f"parquet:{tmp_path}")
+    (found,) = compare(lake, f"parquet:{scheme}{tmp_path}")
+    (other,) = compare(lake, f"parquet:{scheme}{tmp_path}", table_name="other.{table}")
+    assert (other.verdict, other.reason) == ("differs", "the copy has no table of this name")
     assert found.left_out == ()
     assert list_found(found, "id") == {("differs", "2", ("v",))}
 

@@ -1,5 +1,6 @@
 """Copies in folders: Delta tables, Parquet files and Iceberg tables."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -62,7 +63,8 @@ class FolderCopy:
             # A folder may be there, and the table in another one.
             if (found := self._open_folder(store, path)) is not None:
                 return found
-        if store.get_file_info("").type is not fs.FileType.Directory:
+        # An object store has no folders, only objects below them.
+        if "://" not in self.root and not os.path.isdir(self.root):
             raise TableUnreadable(f"there is no folder {redact(self.root)}", setting=_SETTING)
         return None
 
