@@ -13,6 +13,7 @@ from tests.lake.copies import (
     Write,
     compare,
     list_found,
+    make_file,
     make_items,
     make_table,
     put_items,
@@ -23,6 +24,7 @@ from tests.lake.copies import (
 )
 from tests.lake.upstream_copy import UpstreamCopy
 from tests.mariadb_server import MariaDb
+from tests.postgres_server import PASSWORD, Postgres
 from tests.sql_server import VARIABLE
 from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.resources.copies import open_copy
@@ -180,3 +182,20 @@ def test_a_server_sends_equal_rows_without_a_key_once(lake: UpstreamCopy, mariad
         ("extra", 1, '{"a": "8", "b": null}'),
     }
     assert found.rows_sent == 4
+
+
+def test_arrays_of_postgresql_are_lists(lake: UpstreamCopy, postgres: Postgres) -> None:
+    ddl = "CREATE TABLE t (id int NOT NULL PRIMARY KEY, s set('x','y'), v vector, w varchar(9))"
+    put_items(
+        lake, [(1, "x,y", "[1,0.1]", "x"), (2, "x", "[1]", "x"), (3, None, None, "")], ddl=ddl
+    )
+    postgres.run(
+        *("DROP SCHEMA IF EXISTS shop CASCADE", "CREATE SCHEMA shop"),
+        "CREATE TABLE shop.t (id int, s text[], v float4[], w varchar[])",
+        "INSERT INTO shop.t VALUES (1, '{x,y}', '{1,0.1}'), (2, '{x,NULL}', '{2}')",
+        "INSERT INTO shop.t VALUES (3)",
+    )
+    options = {"password": Reference("file", make_file(lake, PASSWORD))}
+    (found,) = compare(lake, postgres.uri, **options)
+    assert found.left_out == ("w: texts as another type, which does not keep how they are",)
+    assert list_found(found, "id") == {("differs", "2", ("s", "v"))}

@@ -31,7 +31,7 @@ _PLAIN_IN_DUCKDB = (
 )
 _PLAIN_IN_POSTGRES = (
     *("int2", "int4", "int8", "float4", "float8", "bool", "bytea", "date", "time"),
-    *("timestamp", "timestamptz"),
+    *("timestamp", "timestamptz", "_text", "_varchar", "_float4", "_float8"),
 )
 
 
