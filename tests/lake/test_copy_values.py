@@ -28,6 +28,7 @@ from ticdc_assets.verify.side import ALL_HASHES, Comparison, Digest
 T = ColumnType
 ENUM = T("enum", elements=("a", "b'c"))
 DOUBLE, FLOAT = T("double"), T("float")
+MONEY = T("decimal", length=10, decimals=2)
 
 
 def read(type: ColumnType, values: Sequence[Any], held: pa.DataType) -> list[bytes | None]:
@@ -80,6 +81,23 @@ READ: list[tuple[ColumnType, pa.DataType, Any, str]] = [
     (T("varchar", length=9), pa.binary(), b"\xff", "\udcff"),
     (T("varchar", length=9), pa.large_string(), " é ", " é "),
     (T("vector"), pa.list_(pa.float64()), [1.0, 0.1], "[1.0,0.1]"),
+    (MONEY, pa.decimal256(50, 10), Decimal("12.3"), "12.30"),
+    (T("bigint"), pa.decimal256(50, 10), Decimal(5), "5"),
+    (MONEY, pa.string(), "-0.0", "0.00"),
+    # What no value upstream is equal to, and no error either.
+    (MONEY, pa.string(), "1.2.3", "1.2.3"),
+    (FLOAT, pa.float64(), 1e300, "1e+300"),
+    (DOUBLE, pa.float64(), math.nan, "nan"),
+    (T("bit", length=8), pa.binary(), b"\x05" * 9, "0x" + "05" * 9),
+    (T("bit", length=8), pa.binary(), b"", "0x"),
+    (T("date"), pa.timestamp("ns"), 1, "1970-01-01 00:00:00.000000001"),
+    (ENUM, pa.int8(), 3, "number 3"),
+    (ENUM, pa.int8(), -1, "number -1"),
+    (ENUM, pa.uint64(), 2, "b'c"),
+    (T("set"), pa.list_(pa.string()), ["x", None], "x,(NULL)"),
+    (T("vector"), pa.list_(pa.float64()), [1.0, None, 1e300], "[1.0,null,1e+300]"),
+    (T("bigint"), pa.string(), "~", "-"),
+    (T("bigint"), pa.string(), "1,2", "1;2"),
 ]  # fmt: skip
 
 
@@ -151,6 +169,14 @@ def test_values_that_differ_in_json_stay_apart() -> None:
     assert normalize_json("1e3") == normalize_json("1000.0") == b"1000"
 
 
+def test_json_of_bytes_that_are_no_text_is_one_that_differs() -> None:
+    texts = pa.array([b'{"a": "\xff"}', b'{ "a": 1}'], pa.binary()).view(pa.string())
+    prepare = choose_reading(T("json"), texts.type, "c0").prepare
+    assert prepare is not None
+    assert prepare(texts).to_pylist() == [b'{"a": "\xff"}', b'{"a":1}']
+    assert prepare(pa.array(['{ "a": 1}']).dictionary_encode()).to_pylist() == [b'{"a":1}']
+
+
 class Rows:
     """Rows in two units."""
 
@@ -200,10 +226,21 @@ def test_the_hashes_of_rows_are_those_of_every_other_side() -> None:
     side = BatchSide(Rows(table), comparison, read_by)
     hashes = [hash_values(row, columns) for row in texts]
     assert dict(side.sum_parts([ALL_HASHES], 1)) == {ALL_HASHES: Digest(3, sum(hashes))}
-    entries = sorted(side.list_entries([ALL_HASHES]))
+    entries = sorted(entry[:3] for entry in side.list_entries([ALL_HASHES]))
     positions = [hash_values(row[:2], columns[:2]) for row in texts]
     assert entries == sorted(zip(positions, [row[:2] for row in texts], hashes, strict=True))
     rows = dict(side.read_rows(positions))
     assert rows[positions[1]] == texts[1]
     assert rows[positions[0]][:3] == texts[0][:3]
     assert (rows[positions[0]][3] or b"").startswith(b"md5:")
+
+
+def test_equal_rows_without_a_key_are_listed_once() -> None:
+    type = T("bigint")
+    column = ComparedColumn("c0", type, DeltaColumn("d0", "", "", "c0"), type)
+    comparison = Comparison("d", "t", (column,), (), None)
+    reading = ReadColumn("c0", "c0", choose_reading(type, pa.int64(), "c0"))
+    side = BatchSide(Rows(pa.table({"c0": [7] * 1000})), comparison, {column: reading})
+    (first, second) = side.list_entries([ALL_HASHES])
+    assert (first, first.copies, first.hash) == (second, 500, hash_values([b"7"], [column]))
+    assert list(side.read_rows([first.position])) == [(first.position, (b"7",))]

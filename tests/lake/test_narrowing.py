@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.lake.test_canonical import compared
 from ticdc_assets.verify import narrowing
 from ticdc_assets.verify.narrowing import compare_sums, find_different_rows, plan_hashes
-from ticdc_assets.verify.side import Comparison, Span, Texts
+from ticdc_assets.verify.side import ALL_HASHES, Comparison, Span, Texts
 from ticdc_assets.verify.small_lake import SmallLakeSide
 
 KEYED = Comparison("d", "t", (key := compared("bigint"), value := compared("int")), (key,), key)
@@ -81,6 +81,19 @@ def test_rows_without_keys_are_a_multiset(
     counts, others = Counter(one), Counter(other)
     assert sum(row.copies for row in found if row.what == "extra") == (counts - others).total()
     assert sum(row.copies for row in found if row.what == "missing") == (others - counts).total()
+
+
+def test_sums_of_few_parts_are_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(narrowing, "_SUMS_AT_ONCE", 64)
+    lake, upstream = (
+        SmallLakeSide(rows([(n, value) for n in range(2000)]), HASHED) for value in (1, 2)
+    )
+    different = ALL_HASHES.split(16)
+    counted: list[int] = []
+    found = list(find_different_rows(lake, upstream, different, 600, counted.append))
+    assert len(found) == 2000
+    assert max(counted) <= 64
+    assert sum(counted) == 16 * 16
 
 
 def test_parts_cover_a_span_without_overlap() -> None:

@@ -31,7 +31,7 @@ _PLAIN_IN_DUCKDB = (
 )
 _PLAIN_IN_POSTGRES = (
     *("int2", "int4", "int8", "float4", "float8", "bool", "bytea", "date", "time"),
-    *("timestamp", "timestamptz"),
+    *("timestamp", "timestamptz", "_text", "_varchar", "_float4", "_float8"),
 )
 
 
@@ -124,8 +124,9 @@ class DuckDbCopy:
             [schema, name],
         ).fetchone()
         units = [place]
-        if found is not None:
-            # A view has no row ids.  Rows that were deleted leave gaps in them.
+        if found is not None and all(column.lower() != "rowid" for column, _ in columns):
+            # A view has no row ids, nor a table whose own column is named so.  Rows that were
+            # deleted leave gaps in them.
             (last,) = connection.execute(f"SELECT max(rowid) FROM {place}").fetchone() or (None,)
             starts = range(0, (last or 0) + 1, _ROWS_PER_UNIT)
             units = [f"{place} WHERE rowid >= {n} AND rowid < {n + _ROWS_PER_UNIT}" for n in starts]

@@ -1,5 +1,6 @@
 """Copies in folders: Delta tables, Parquet files and Iceberg tables."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from pyarrow import fs
 from ticdc_assets.resources.copy_names import Template
 from ticdc_assets.safe_text import describe_error, redact
 from ticdc_assets.store.delta_log import DataFile, read_newest_state
+from ticdc_assets.store.file_blocks import INT96_UNIT
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader, open_folder, open_table
 from ticdc_assets.store.stored_rows import StoredRows
@@ -58,14 +60,22 @@ class FolderCopy:
             path = template.fill_path(database, table)
             if store.get_file_info(path).type is not fs.FileType.Directory:
                 continue
-            match self.kind:
-                case "delta":
-                    return open_delta(self.root, path)
-                case "parquet":
-                    return open_parquet(store, path)
-                case "iceberg":
-                    return open_iceberg(self.root, store, path)
+            # A folder may be there, and the table in another one.
+            if (found := self._open_folder(store, path)) is not None:
+                return found
+        # An object store has no folders, only objects below them.
+        if "://" not in self.root and not os.path.isdir(self.root):
+            raise TableUnreadable(f"there is no folder {redact(self.root)}", setting=_SETTING)
         return None
+
+    def _open_folder(self, store: fs.FileSystem, path: str) -> RowSource | None:
+        match self.kind:
+            case "delta":
+                return open_delta(self.root, path)
+            case "parquet":
+                return open_parquet(store, path)
+            case "iceberg":
+                return open_iceberg(self.root, store, path)
 
 
 class _Counting:
@@ -190,28 +200,53 @@ class ParquetRows(_Counting):
 
 def open_parquet(store: fs.FileSystem, path: str) -> ParquetRows | None:
     """Open the Parquet files below a folder; None if there are none."""
+    if store.get_file_info(f"{path}/_delta_log").type is fs.FileType.Directory:
+        # Its folder has the files of former versions, too.
+        raise TableUnreadable("it is a Delta table: compare it with delta:", setting=_SETTING)
     found = store.get_file_info(fs.FileSelector(path, recursive=True))
-    files = [info for info in found if info.type is fs.FileType.File and _is_data(info)]
+    files = [info for info in found if info.type is fs.FileType.File and _is_data(info, path)]
     if not files:
         return None
     paths = [info.path for info in files]
+    format = ds.ParquetFileFormat(coerce_int96_timestamp_unit=INT96_UNIT)
+    opened = ds.FileSystemDataset.from_paths(paths, pa.schema([]), format, store)
+    schemas = [fragment.physical_schema for fragment in opened.get_fragments()]
+    # A file may lack a column that others have, or have a narrower one.
+    whole = pa.unify_schemas(schemas, promote_options="permissive").remove_metadata()
+    in_names = _list_named(files, path)
+    for name in in_names.difference(whole.names):
+        # The names of folders are texts, also those that look like numbers.
+        whole = whole.append(pa.field(name, pa.string()))
     dataset = ds.dataset(
         paths,
+        schema=whole,
         filesystem=store,
-        format="parquet",
-        partitioning=ds.partitioning(flavor="hive"),
+        format=format,
+        partitioning=ds.partitioning(
+            pa.schema([whole.field(name) for name in sorted(in_names)]), flavor="hive"
+        ),
         partition_base_dir=path,
     )
-    schemas = [fragment.physical_schema for fragment in dataset.get_fragments()]
-    # A file may lack a column that others have, or have a narrower one.
-    whole = pa.unify_schemas([*schemas, dataset.schema], promote_options="permissive")
-    return ParquetRows(dataset.replace_schema(whole.remove_metadata()), files)
+    return ParquetRows(dataset, files)
 
 
-def _is_data(info: fs.FileInfo) -> bool:
-    # Writers hide what is no data behind a point or an underscore.
-    name = info.base_name
-    return name.endswith((".parquet", ".parq", ".pq")) and not name.startswith((".", "_"))
+def _list_named(files: Sequence[fs.FileInfo], folder: str) -> set[str]:
+    """List the columns whose values are in the names of folders."""
+    parts = (part for info in files for part in _split_path(info, folder)[:-1])
+    return {unquote(part.partition("=")[0]) for part in parts if "=" in part}
+
+
+def _split_path(info: fs.FileInfo, folder: str) -> list[str]:
+    path: str = info.path
+    return path.removeprefix(folder).lstrip("/").split("/")
+
+
+def _is_data(info: fs.FileInfo, folder: str) -> bool:
+    # Writers hide what is no data, as files and as folders, behind a point or an underscore.
+    *folders, name = _split_path(info, folder)
+    shown = [name, *(each for each in folders if "=" not in each)]
+    is_hidden = any(each.startswith((".", "_")) for each in shown)
+    return name.endswith((".parquet", ".parq", ".pq")) and not is_hidden
 
 
 # --- Iceberg -----------------------------------------------------------------
@@ -247,16 +282,21 @@ class IcebergRows(_Counting):
 
 def open_iceberg(root: str, store: fs.FileSystem, path: str) -> IcebergRows | None:
     """Open the Iceberg table in a folder, by its newest metadata; None if there is none."""
-    from pyiceberg.exceptions import NoSuchTableError
+    from pyiceberg.exceptions import NoSuchTableError, ValidationError
     from pyiceberg.table import StaticTable
 
     selector = fs.FileSelector(f"{path}/metadata", allow_not_found=True)
     named = [(_METADATA.fullmatch(info.base_name), info) for info in store.get_file_info(selector)]
-    numbered = [(int(match[1]), info.base_name) for match, info in named if match is not None]
+    # A number may be there twice: a writer that was too late leaves its file behind.
+    numbered = [
+        (int(match[1]), info.mtime_ns or 0, info.base_name)
+        for match, info in named
+        if match is not None
+    ]
     if not numbered:
         return None
-    location = f"{root.rstrip('/')}/{path}/metadata/{max(numbered)[1]}"
+    location = f"{root.rstrip('/')}/{path}/metadata/{max(numbered)[-1]}"
     try:
         return IcebergRows(StaticTable.from_metadata(location))
-    except NoSuchTableError as error:
+    except (NoSuchTableError, ValidationError) as error:
         raise TableUnreadable(describe_error(error), setting=_SETTING) from None

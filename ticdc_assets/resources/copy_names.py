@@ -22,6 +22,9 @@ class Template:
             raise ConfigError(reason, setting=_SETTING)
         self._text = text
 
+    def __str__(self) -> str:
+        return self._text
+
     def fill(self, database: str, table: str) -> str:
         """Return the name of a table."""
         return _fill(self._text, database, table)

@@ -15,6 +15,8 @@ from pyarrow import fs
 _ROWS_PER_BLOCK = 1 << 17
 # An array of Arrow holds 2 GiB of texts.
 _BYTES_PER_BLOCK = 1 << 28
+# Spark writes moments of 96 bits, and nanoseconds end in the year 2262.
+INT96_UNIT = "us"
 
 
 def open_parquet(file: pa.NativeFile, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
@@ -23,7 +25,9 @@ def open_parquet(file: pa.NativeFile, metadata: pq.FileMetaData | None = None) -
     The file may be a Python object: a thread of Arrow's own that still holds one while the
     interpreter ends aborts the process.  With `metadata`, the footer is not read again.
     """
-    return pq.ParquetFile(file, metadata=metadata, pre_buffer=False)
+    return pq.ParquetFile(
+        file, metadata=metadata, pre_buffer=False, coerce_int96_timestamp_unit=INT96_UNIT
+    )
 
 
 # Parameters: a file of a folder, and those of `read_data_files` in `reader`.

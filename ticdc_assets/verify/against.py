@@ -101,7 +101,8 @@ class _Run:
         environment = self._environment
         run, known = self.progress.read()
         count = _count_slices(environment.share)
-        if run is not None and run.against == environment.copy.shown and run.tables == tables:
+        copy, names = environment.copy.shown, [*map(str, environment.copy.templates)]
+        if run is not None and (run.against, run.names, run.tables) == (copy, names, tables):
             is_as_large = (None if run.slices is None else len(run.slices)) == count
             if is_as_large and environment.ts in (None, run.ts):
                 self.results.may_repeat = True
@@ -109,7 +110,7 @@ class _Run:
                 return run, known, view
         slices = None if count is None else sorted(random.sample(range(SLICES), count))
         id = f"{newest.ts}-{secrets.token_hex(4)}"
-        run = CopyRun(id, environment.copy.shown, newest.ts, tables, slices)
+        run = CopyRun(id, copy, newest.ts, tables, slices, names)
         self.progress.keep(run, None, None)
         return run, {}, newest
 

@@ -66,7 +66,7 @@ class BatchSide:
         for macro in MACROS:
             self._connection.execute(macro)
         # Rows that were listed, by position, and the ranges of which all are.
-        self._kept: dict[int, list[Texts]] = defaultdict(list)
+        self._kept: dict[int, set[Texts]] = defaultdict(set)
         self._kept_spans: set[Span] = set()
 
     def sum_units(
@@ -93,23 +93,24 @@ class BatchSide:
         key = [self._places[column] for column in self._comparison.key]
         chosen = range(len(self._read)) if keep else key
         texts = [self._write_shown(place) for place in chosen]
-        for position, hash, *found in self._run_all(["position", "hash", *texts], spans):
+        columns = ["position", "hash", "count(*)", *texts]
+        for position, hash, copies, *found in self._run_all(columns, spans):
             if keep:
-                self._kept[position].append(tuple(found))
+                self._kept[position].add(tuple(found))
                 found = [found[place] for place in key]
-            yield Entry(position, tuple(found), hash)
+            yield Entry(position, tuple(found), hash, copies)
         if keep:
             self._kept_spans.update(spans)
 
     def read_rows(self, positions: Collection[int]) -> Iterator[tuple[int, Texts]]:
         if self._are_kept(positions):
             for position in positions:
-                yield from ((position, row) for row in self._kept.get(position, ()))
+                yield from ((position, row) for row in self._kept.get(position, set()))
             return
         texts = [self._write_shown(place) for place in range(len(self._read))]
         listed = ", ".join(map(str, positions))
         for unit in range(self.source.units):
-            condition = f"WHERE position IN ({listed})"
+            condition = f"WHERE position IN ({listed}) GROUP BY ALL"
             for position, *row in self._run(unit, ["position", *texts], [ALL_HASHES], condition):
                 yield position, tuple(row)
 
@@ -122,7 +123,8 @@ class BatchSide:
 
     def _run_all(self, columns: Sequence[str], spans: Sequence[Span]) -> Iterator[tuple[Any, ...]]:
         for unit in range(self.source.units):
-            yield from self._run(unit, columns, spans)
+            # A table without a key may have a row any number of times.
+            yield from self._run(unit, columns, spans, "GROUP BY ALL")
 
     def _run(
         self, unit: int, columns: Sequence[str], spans: Sequence[Span], end: str = ""

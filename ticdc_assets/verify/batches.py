@@ -49,6 +49,10 @@ class Copy(Protocol):
     def shown(self) -> str:
         """The URI without secrets."""
 
+    @property
+    def templates(self) -> Sequence[object]:
+        """The templates of the names of its tables, which are texts for `str`."""
+
     def open(
         self, database: str, table: str
     ) -> AbstractContextManager[RowSource | SqlTable | None]:

@@ -90,9 +90,17 @@ def format_canonical(text: bytes | None, column: ComparedColumn) -> str | None:
     if text is None:
         return None
     if column.kind == "float" and text != b"0":
-        mantissa, _, exponent = text.decode().partition("p")
-        return format_plain(repr(math.ldexp(int(mantissa), int(exponent) - _MANTISSA_BITS)))
+        return _format_float(text.decode(errors="backslashreplace"))
     return text.hex() if column.kind == "binary" else text.decode(errors="backslashreplace")
+
+
+def _format_float(text: str) -> str:
+    """Format an exact number; a copy may have other texts, such as `nan`."""
+    mantissa, _, exponent = text.partition("p")
+    try:
+        return format_plain(repr(math.ldexp(int(mantissa), int(exponent) - _MANTISSA_BITS)))
+    except (ValueError, OverflowError):
+        return text
 
 
 def hash_values(texts: Sequence[bytes | None], columns: Iterable[ComparedColumn]) -> int:

@@ -5,7 +5,7 @@ hold its values, and why others cannot be compared.  The lake's own columns are 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow as pa
 from ticdc_assets.errors import TicdcError
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.types.mysql_type import describe
+from ticdc_assets.verify.canonical import NULL
 
 # What a DOUBLE keeps of a decimal number.
 _DOUBLE_DIGITS = 15
@@ -41,6 +42,9 @@ def choose_reading(type: ColumnType, held: pa.DataType, name: str) -> Reading:
         held = held.value_type
     if pa.types.is_null(held):
         return Reading(f"{name}::BLOB")
+    if pa.types.is_decimal256(held):
+        # DuckDB has no decimals of this size.
+        return replace(choose_reading(type, pa.string(), name), prepare=_print_decimals)
     kind = describe(type).kind
     if kind == "json":
         _require(_is_text(held) or _is_binary(held), "JSON as columns of its own")
@@ -51,7 +55,11 @@ def choose_reading(type: ColumnType, held: pa.DataType, name: str) -> Reading:
         _require(_is_binary(held), "binary values as text, in an encoding that is not known")
         return Reading(f"{name}::BLOB")
     prepare = _drop_zone if pa.types.is_timestamp(held) else None
-    return Reading(f"encode({_write(type, held, name)})", prepare)
+    text = _write(type, held, name)
+    if _is_text(held) and kind not in ("text", "enum", "set"):
+        # Any text: it must not look like two values, nor like NULL, in the text of a row.
+        text = f"translate({text}, ',{NULL}', ';-')"
+    return Reading(f"encode({text})", prepare)
 
 
 def _write(type: ColumnType, held: pa.DataType, name: str) -> str:
@@ -73,7 +81,8 @@ def _write(type: ColumnType, held: pa.DataType, name: str) -> str:
             return _write_members(type, held, name)
         case "vector":
             _require(pa.types.is_list(held), "no two programs print the numbers of a VECTOR alike")
-            numbers = f"list_transform({name}, number -> number::FLOAT::VARCHAR)"
+            number = "coalesce(TRY_CAST(number AS FLOAT)::VARCHAR, number::VARCHAR, 'null')"
+            numbers = f"list_transform({name}, number -> {number})"
             return f"'[' || array_to_string({numbers}, ',') || ']'"
         case _:
             _require(_is_text(held), "texts as another type, which does not keep how they are")
@@ -92,7 +101,8 @@ def _write_integer(type: ColumnType, held: pa.DataType, name: str) -> str:
         return f"CASE WHEN {is_whole} THEN {name}::HUGEINT::VARCHAR ELSE {name}::VARCHAR END"
     if _is_binary(held):
         _require(type.name == "bit", "a number as bytes")
-        return f"('0x' || hex({name}::BLOB))::UBIGINT::VARCHAR"
+        digits = f"'0x' || hex({name}::BLOB)"
+        return f"coalesce(TRY_CAST({digits} AS UBIGINT)::VARCHAR, {digits})"
     _require(_is_text(held) and type.name != "bit", "a number as another type")
     is_plain = f"regexp_full_match({name}::VARCHAR, '{_PLAIN_INTEGER}')"
     return f"CASE WHEN {is_plain} THEN {name}::HUGEINT::VARCHAR ELSE {name}::VARCHAR END"
@@ -111,7 +121,9 @@ def _write_decimal(type: ColumnType, held: pa.DataType, name: str) -> str:
         rounded = f"TRY_CAST({name} AS DECIMAL({type.length},{places}))::VARCHAR"
         return f"coalesce({rounded}, {name}::VARCHAR)"
     _require(_is_text(held) or pa.types.is_integer(held), "a decimal as another type")
-    return fit_fraction(f"{name}::VARCHAR", places)
+    # Some programs have a zero with a sign.
+    text = f"regexp_replace({name}::VARCHAR, '^-(0+([.]0*)?)$', '\\1')"
+    return fit_fraction(text, places)
 
 
 def _write_float(type: ColumnType, held: pa.DataType, name: str) -> str:
@@ -119,7 +131,7 @@ def _write_float(type: ColumnType, held: pa.DataType, name: str) -> str:
     _require(is_number or pa.types.is_integer(held) or _is_text(held), "a number as another type")
     number = f"TRY_CAST({name} AS DOUBLE)"
     if type.name == "float":
-        number = f"{number}::FLOAT::DOUBLE"
+        number = f"TRY_CAST({number} AS FLOAT)::DOUBLE"
     return f"coalesce(exact_float({number}), {name}::VARCHAR)"
 
 
@@ -127,8 +139,8 @@ def _write_date(held: pa.DataType, name: str) -> str:
     if pa.types.is_date(held):
         return _print_date(f"{name}::DATE")
     if pa.types.is_timestamp(held):
-        text = _print_moment(f"{name}::TIMESTAMP")
-        return f"replace({text}, '{_MIDNIGHT}', '')"
+        text = fit_fraction(_write_moment(held, name), 0)
+        return f"regexp_replace({text}, '{_MIDNIGHT}$', '')"
     _require(_is_text(held), _NO_UNIT)
     return f"{name}::VARCHAR"
 
@@ -136,7 +148,7 @@ def _write_date(held: pa.DataType, name: str) -> str:
 def _write_datetime(type: ColumnType, held: pa.DataType, name: str) -> str:
     places = type.decimals or 0
     if pa.types.is_timestamp(held):
-        text = f"{name}::VARCHAR" if held.unit == "ns" else _print_moment(f"{name}::TIMESTAMP")
+        text = _write_moment(held, name)
         # DuckDB prints no zero at the end of a fraction.
         return text if not places and held.unit != "ns" else fit_fraction(text, places)
     if pa.types.is_date(held):
@@ -148,12 +160,16 @@ def _write_datetime(type: ColumnType, held: pa.DataType, name: str) -> str:
 
 def _write_members(type: ColumnType, held: pa.DataType, name: str) -> str:
     if pa.types.is_list(held) and type.name == "set":
-        return f"array_to_string({name}, ',')"
+        member = "coalesce(member::VARCHAR, '(NULL)')"
+        return f"array_to_string(list_transform({name}, member -> {member}), ',')"
     if pa.types.is_integer(held):
-        is_known = type.name == "enum" and type.elements is not None
-        _require(is_known, "members as numbers, whose names are not known")
-        listed = ", ".join(quote_text(member) for member in type.elements or ())
-        return f"CASE WHEN {name} = 0 THEN '' ELSE list_extract([{listed}], {name}) END"
+        members = (type.elements if type.name == "enum" else None) or ()
+        _require(bool(members), "members as numbers, whose names are not known")
+        listed = ", ".join(quote_text(member) for member in ("", *members))
+        # A list has NULL beyond its end, and counts from it with a number below 0.
+        named = f"list_extract([{listed}], {name}::BIGINT + 1)"
+        is_one = f"{name} BETWEEN 0 AND {len(members)}"
+        return f"CASE WHEN {is_one} THEN {named} ELSE 'number ' || {name} END"
     _require(_is_text(held), "members as another type")
     return f"{name}::VARCHAR"
 
@@ -167,6 +183,10 @@ def _print_date(date: str) -> str:
     # DuckDB casts the year 0 to 1 BC.
     return f"CASE WHEN {date} < DATE '0001-01-01' THEN strftime({date}, '%Y-%m-%d') \
 ELSE {date}::VARCHAR END"
+
+
+def _write_moment(held: pa.DataType, name: str) -> str:
+    return f"{name}::VARCHAR" if held.unit == "ns" else _print_moment(f"{name}::TIMESTAMP")
 
 
 def _print_moment(moment: str) -> str:
@@ -187,7 +207,8 @@ MACROS = (
         CASE WHEN digits = '' THEN whole ELSE whole || '.' || digits END""",
     """CREATE MACRO fit_fraction(written, places) AS join_fraction(
         split_part(written, '.', 1),
-        fit_digits(rtrim(split_part(written, '.', 2), '0'), places))""",
+        fit_digits(rtrim(substr(written, length(split_part(written, '.', 1)) + 2), '0'), places)
+    )""",
     # The logarithm may be off by one close to a power of two.
     """CREATE MACRO guess_exponent(size) AS
         greatest(least(floor(log2(size)), 1023), -1074)""",
@@ -212,9 +233,21 @@ def _drop_zone(array: pa.Array) -> pa.Array:
     return array.cast(pa.timestamp(array.type.unit))
 
 
+def _print_decimals(array: pa.Array) -> pa.Array:
+    texts = (None if number is None else format(number, "f") for number in array.to_pylist())
+    return pa.array(map(_drop_zeros, texts), pa.string())
+
+
+def _drop_zeros(text: str | None) -> str | None:
+    return text.rstrip("0").rstrip(".") if text is not None and "." in text else text
+
+
 def normalize_json_texts(array: pa.Array) -> pa.Array:
     """Return JSON documents in one form, which does not depend on spaces and the order of keys."""
-    return pa.array(map(normalize_json, array.to_pylist()), pa.binary())
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    # As bytes: what is said to be text may be none.
+    return pa.array(map(normalize_json, array.cast(pa.large_binary()).to_pylist()), pa.binary())
 
 
 def normalize_json(text: str | bytes | None) -> bytes | None:

@@ -5,7 +5,7 @@ two million rows, a part has some 32 of them.  Larger parts that differ are divi
 small ones that differ, every row's hash is compared.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,6 +30,8 @@ _MOST_PARTS = 4096
 _SPANS_AT_ONCE = 32
 # Parts whose rows are compared at once.
 _PARTS_AT_ONCE = 10_000
+# Sums of parts that are in memory at once, of each side.
+_SUMS_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,10 @@ def find_different_rows(
 ) -> Iterator[DifferentRow]:
     """Yield the rows that differ in spans whose sums differ; `count` gets numbers of parts."""
     parts = choose_parts(rows_per_span // 2, _MOST_PARTS)
-    step = len(spans) or 1
+    step = max(_SUMS_AT_ONCE // parts, 1)
     if upstream.finds_by_index and parts > 1:
         # Each pass over hashes reads the whole table upstream.
-        step = _SPANS_AT_ONCE
+        step = min(step, _SPANS_AT_ONCE)
     for start in range(0, len(spans), step):
         different = chosen = spans[start : start + step]
         if parts > 1:
@@ -131,20 +133,20 @@ def compare_entries(lake: Iterable[Entry], upstream: Iterable[Entry]) -> Iterato
     """Yield the rows that differ among those that both sides have listed."""
     ours, theirs = _group(lake), _group(upstream)
     for name in sorted({*ours, *theirs}, key=lambda name: (name[0], repr(name[1]))):
-        one, other = ours.get(name, []), theirs.get(name, [])
-        if sorted(one) == sorted(other):
+        one, other = ours.get(name, Counter()), theirs.get(name, Counter())
+        if one == other:
             continue
         position, key = name
-        copies = len(one) - len(other)
+        copies = one.total() - other.total()
         if one and other and key and not copies:
             yield DifferentRow(position, key, "differs")
         else:
             yield DifferentRow(position, key, "extra" if copies > 0 else "missing", abs(copies))
 
 
-def _group(entries: Iterable[Entry]) -> dict[tuple[int, Texts], list[int]]:
-    """Group the hashes of rows by their keys."""
-    groups: dict[tuple[int, Texts], list[int]] = defaultdict(list)
+def _group(entries: Iterable[Entry]) -> dict[tuple[int, Texts], Counter[int]]:
+    """Count the hashes of rows by their keys."""
+    groups: dict[tuple[int, Texts], Counter[int]] = defaultdict(Counter)
     for entry in entries:
-        groups[entry.position, entry.key].append(entry.hash)
+        groups[entry.position, entry.key][entry.hash] += entry.copies
     return groups

@@ -49,11 +49,15 @@ class Digest(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A row by its key: the position, the canonical texts of the key, and the hash of the row."""
+    """A row by its key: the position, the canonical texts of the key, and the hash of the row.
+
+    A side may state equal rows once, with their number.
+    """
 
     position: int
     key: Texts
     hash: int
+    copies: int = 1
 
 
 class Measure(NamedTuple):
@@ -112,4 +116,7 @@ class Side(Protocol):
         """List the rows of spans, which are disjoint and ascend; those of hashes are equal."""
 
     def read_rows(self, positions: Collection[int]) -> Iterator[tuple[int, Texts]]:
-        """Read the rows at some positions: canonical texts, or the MD5 of those that are long."""
+        """Read the rows at some positions: canonical texts, or the MD5 of those that are long.
+
+        Equal rows may be given once.
+        """

@@ -93,10 +93,12 @@ class UpstreamSide:
 
     def list_entries(self, spans: Sequence[Span]) -> Iterator[Entry]:
         key = self._comparison.key
-        columns = [self._position, self._hash, *map(self._sql.write_canonical, key)]
+        # A table without a key may have a row any number of times.
+        count, end = ("1", "") if key else ("COUNT(*)", " GROUP BY 1, 2")
+        columns = [self._position, self._hash, count, *map(self._sql.write_canonical, key)]
         for condition in self._find_conditions(spans):
-            for position, hash, *texts in self._select(columns, condition):
-                yield Entry(int(position or 0), tuple(texts), int(hash or 0))
+            for position, hash, copies, *texts in self._select(columns, condition + end):
+                yield Entry(int(position or 0), tuple(texts), int(hash or 0), int(copies or 0))
 
     def _find_conditions(self, spans: Sequence[Span]) -> Iterator[str]:
         if self._comparison.lead is None:
@@ -119,6 +121,8 @@ class UpstreamSide:
 
     def _select(self, columns: Sequence[str], condition: str) -> Sequence[Texts]:
         listed = ", ".join(columns)
+        if not self._comparison.key:
+            listed = f"DISTINCT {listed}"
         rows = self._snapshot.query(f"SELECT {listed} FROM {self._table} WHERE {condition}")
         self._spend(sent=len(rows))
         return rows

@@ -23,6 +23,8 @@ class CopyRun(msgspec.Struct):
     tables: list[str]
     # Which of `SLICES` ranges of hashes are compared; None for all.
     slices: list[int] | None
+    # The templates of the names of the copy's tables.
+    names: list[str] = []
 
 
 class SideProgress(msgspec.Struct):
