@@ -139,6 +139,7 @@ def test_a_declared_copy_has_a_job_and_a_check_per_table(
         write_delta(copy, "shop", "items", make_table(make_items(20, {3: "other"})))
         different = examine()
     assert equal.passed
+    assert (equal.description or "").startswith("equal to the copy at ")
     assert (equal.metadata["ticdc/rows_compared"].value, different.passed) == (20, False)
     assert different.severity == dg.AssetCheckSeverity.WARN
     assert "differs: 1 in the lake" in (different.description or "")

@@ -52,7 +52,8 @@ def make_equality_evaluation(feed: Changefeed, found: TableVerification) -> dg.A
 
 def _describe(found: TableVerification) -> str:
     if found.verdict == "equal":
-        return f"equal to TiDB at {format_time(found.resolved_ts)}"
+        other = "TiDB" if found.against is None else "the copy"
+        return f"equal to {other} at {format_time(found.resolved_ts)}"
     least = "" if found.complete else "at least "
     counted = f"{least}{found.different_rows:,} in the lake's table differences"
     text = found.reason or counted
