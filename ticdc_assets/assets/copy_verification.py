@@ -10,10 +10,9 @@ from pydantic import Field
 
 from ticdc_assets.assets.advance import get_resources, resource_keys
 from ticdc_assets.assets.check_results import note_failure, show_evaluations
-from ticdc_assets.checks.equality import make_equality_evaluation
+from ticdc_assets.assets.verification import evaluate_results, show_nothing
 from ticdc_assets.lake.log.verifications import Results
 from ticdc_assets.naming import FeedNames
-from ticdc_assets.resources.catalog import read_catalog
 from ticdc_assets.resources.copies import open_declared_copy
 from ticdc_assets.resources.deployment import lost_server_errors
 from ticdc_assets.resources.previews import read_preview_rows
@@ -53,20 +52,12 @@ def copy_job(names: FeedNames) -> dg.JobDefinition:
                 share=config.sample_percent / 100,
                 with_values=read_preview_rows() > 0,
             )
-            shown = {table.incarnation for table in read_catalog(location).named().values()}
-
-            def evaluate() -> Iterator[dg.AssetCheckEvaluation]:
-                for found in verify_copy(environment, config.tables, lambda rows: None):
-                    context.log.info(f"{found.name}: {found.verdict}")
-                    if found.incarnation in shown and names.shown.per == "table":
-                        yield make_equality_evaluation(feed, found)
-                if names.shown.per != "table":
-                    # A check of several tables is about those that are not compared now, too.
-                    newest = Results(location).read_newest_of_copies().values()
-                    each = (found for found in newest if found.incarnation in shown)
-                    yield from (make_equality_evaluation(feed, found) for found in each)
-
-            for evaluation in show_evaluations(names, evaluate()):
+            found = evaluate_results(
+                *(context, names, location),
+                verify_copy(environment, config.tables, show_nothing),
+                Results.read_newest_of_copies,
+            )
+            for evaluation in show_evaluations(names, found):
                 # Without checks, what differs is in the lake and the log all the same.
                 if names.shown.table_checks:
                     yield note_failure(context.instance, evaluation, context.run_id)

@@ -3,7 +3,7 @@
 It reads Delta versions that no run changes, so it takes no lock and runs beside advances.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import dagster as dg
@@ -67,8 +67,8 @@ def verification_job(names: FeedNames) -> dg.JobDefinition:
                 context.log.info("The lake holds nothing of this changefeed yet.")
                 return
             environment = _open_environment(names, location, spark, config)
-            night = Night(environment, _show_nothing) if config.share else None
-            results = night.verify() if night else verify(environment, config.tables, _show_nothing)
+            night = Night(environment, show_nothing) if config.share else None
+            results = night.verify() if night else verify(environment, config.tables, show_nothing)
             evaluations = _evaluate(context, names, location, results)
             for evaluation in show_evaluations(names, evaluations):
                 if not names.shown.table_checks:
@@ -117,6 +117,19 @@ def _evaluate(
     results: Iterator[TableVerification],
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Make the check results of verifications, and then those of all proofs."""
+    yield from evaluate_results(context, names, location, results, Results.read_newest)
+    yield from evaluate_proofs(names.feed, location)
+
+
+# Parameters: a run, and what it found; `read_newest` reads results of the same kind.
+def evaluate_results(
+    context: dg.OpExecutionContext,
+    names: FeedNames,
+    location: Lake,
+    results: Iterator[TableVerification],
+    read_newest: Callable[[Results], Mapping[str, TableVerification]],
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Make the check results of what is compared, with a line per table in the log."""
     feed = names.feed
     shown = {table.incarnation for table in read_catalog(location).named().values()}
     for found in results:
@@ -125,10 +138,9 @@ def _evaluate(
             yield make_equality_evaluation(feed, found)
     if names.shown.per != "table":
         # A check of several tables is about those that are not compared now, too.
-        newest = Results(location).read_newest().values()
+        newest = read_newest(Results(location)).values()
         each = (found for found in newest if found.incarnation in shown)
         yield from (make_equality_evaluation(feed, found) for found in each)
-    yield from evaluate_proofs(feed, location)
 
 
 def _list_cost(night: Night) -> dict[str, int]:
@@ -142,5 +154,5 @@ def _list_cost(night: Night) -> dict[str, int]:
     }
 
 
-def _show_nothing(rows: int) -> None:
+def show_nothing(rows: int) -> None:
     """Show no progress: the log of the run has a line per table."""

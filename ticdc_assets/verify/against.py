@@ -86,13 +86,9 @@ class _Run:
 
     def _select(self, view: AsOfView, given: Sequence[str]) -> list[str]:
         """Return the tables of these names, or all, by id."""
-        tables = TablesAt(view.ts, view.state)
-        found = dict.fromkeys(table.id for name in given for table in tables.find(name))
-        if missing := [name for name in given if not tables.find(name)]:
-            lake = self._environment.lake
-            known = LakeNames.open(LakeReader(lake.location), lake.declaration)
-            raise known.explain(missing[0], view.ts, "--table")
-        return list(found) if given else [table.id for table in tables.tables()]
+        lake = self._environment.lake
+        names = LakeNames.open(LakeReader(lake.location), lake.declaration)
+        return names.select(TablesAt(view.ts, view.state), given, "--table")
 
     def _choose(
         self, newest: AsOfView, tables: list[str]

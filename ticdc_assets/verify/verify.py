@@ -125,13 +125,8 @@ class _Run:
 
     def _select(self, snapshot: Snapshot, given: Sequence[str]) -> list[str]:
         """Return the tables of these names, or all, by id."""
-        environment = self._environment
-        names = LakeNames(environment.reader, environment.feed, snapshot)
-        tables = TablesAt(snapshot.ts, snapshot.state)
-        found = dict.fromkeys(table.id for name in given for table in tables.find(name))
-        if missing := [name for name in given if not tables.find(name)]:
-            raise names.explain(missing[0], snapshot.ts, "--table")
-        return list(found) if given else [table.id for table in tables.tables()]
+        names = LakeNames(self._environment.reader, self._environment.feed, snapshot)
+        return names.select(TablesAt(snapshot.ts, snapshot.state), given, "--table")
 
     def _can_continue(self, snapshot: Snapshot, *, is_newest: bool) -> bool:
         """Whether upstream reads what a killed run has read; without TiDB, it may have changed."""

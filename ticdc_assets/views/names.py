@@ -65,6 +65,21 @@ class LakeNames:
             raise self.explain(name, tables.ts, setting)
         return matches[0]
 
+    def select(self, tables: TablesAt, names: Sequence[str], setting: str) -> list[str]:
+        """Return the ids of the tables that have some names at a ts; of all tables without names.
+
+        Raise a `ConfigError` for a name that no table has.
+        """
+        if not names:
+            return [table.id for table in tables.tables()]
+        found: dict[str, None] = {}
+        for name in names:
+            matches = tables.find(name)
+            if not matches:
+                raise self.explain(name, tables.ts, setting)
+            found |= dict.fromkeys(table.id for table in matches)
+        return list(found)
+
     def require_known(self, name: str, setting: str = _SETTING) -> None:
         """Raise a `ConfigError` unless a table of the lake has a name, or had it."""
         if not self._list_spans(name) and not self._is_waiting(name):
