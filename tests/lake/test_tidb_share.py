@@ -177,7 +177,7 @@ def test_a_night_ends_with_its_minutes_and_goes_on_at_newer_snapshots(
     assert tsos == sorted(set(tsos))
     assert len(night.left) == len(ROWS) - len(tsos)
     # Nothing was killed, so nothing is to be continued.
-    assert Results(lake.session.location).read_progress() == (None, {})
+    assert Results(lake.session.location).progress.read() == (None, {})
     monkeypatch.undo()
     rest = open_night(lake, prove_every_days=1)
     assert rest.left == night.left
@@ -216,4 +216,4 @@ def test_a_night_that_was_killed_goes_on_with_what_is_left(tidb: Tidb, lake: Tid
     names = rest.left
     assert "nightly.new" in names
     assert [each.name for each in rest.verify()] == names
-    assert Results(lake.session.location).read_progress() == (None, {})
+    assert Results(lake.session.location).progress.read() == (None, {})

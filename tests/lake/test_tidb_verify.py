@@ -217,7 +217,7 @@ def test_a_run_that_was_killed_goes_on_at_its_tso_and_begins_anew_once_that_is_g
 
         with pytest.raises(Killed):
             lake.verify(open_upstream=partial(interrupted, lake, act))
-        progress, _ = results.read_progress()
+        progress, _ = results.progress.read()
         assert progress is not None
         return len(results.read_run(progress.run))
 
@@ -232,7 +232,7 @@ def test_a_run_that_was_killed_goes_on_at_its_tso_and_begins_anew_once_that_is_g
         assert found.different_rows == len(PLANTED[name][1]), name
         assert list_differences(found) in (PLANTED[name][1], set()), name
         assert found.resolved_ts == until
-    assert results.read_progress() == (None, {})
+    assert results.progress.read() == (None, {})
 
     kill(5)
     with tidb.collect_garbage(tidb.now()):

@@ -211,14 +211,14 @@ def test_a_run_that_was_killed_anywhere_goes_on_to_the_same_result(
     for number in range(0, 1000 - tidb.after, step):
         with pytest.raises(Killed):
             small.verify(open_upstream=FakeTidb(small, after=number).open_snapshot)
-        progress, _ = results.read_progress()
+        progress, _ = results.progress.read()
         assert progress is not None
         before = results.read_run(progress.run)
         found = small.verify(open_upstream=FakeTidb(small).open_snapshot)
         assert strip(found) == strip(expected)
         # What the killed run had found is reported again, and was not compared again.
         assert found[: len(before)] == before
-        assert results.read_progress() == (None, {})
+        assert results.progress.read() == (None, {})
     with pytest.raises(Killed):
         small.verify(open_upstream=FakeTidb(small, after=number).open_snapshot)
     assert before

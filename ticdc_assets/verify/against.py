@@ -107,7 +107,7 @@ class _Run:
         slices = None if count is None else sorted(random.sample(range(SLICES), count))
         id = f"{newest.ts}-{secrets.token_hex(4)}"
         run = CopyRun(id, copy, newest.ts, tables, slices, names)
-        self.progress.keep(run, None, None)
+        self.progress.keep(run, {})
         return run, {}, newest
 
     def compare_all(self) -> Iterator[TableVerification]:
@@ -183,7 +183,7 @@ class _Run:
         compared.take_up(self._known.pop(table.id, None))
 
         def save() -> None:
-            self.progress.keep(self._run, table.id, compared.encode())
+            self.progress.keep(self._run, {table.id: compared.encode()})
 
         compare_copy(compared, save, lambda rows: self._show(self._rows + rows))
         self._rows += compared.their_rows

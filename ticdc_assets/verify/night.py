@@ -79,7 +79,7 @@ class Night:
             if self._left and time.monotonic() >= until:
                 found.close()
                 # It was not killed: what is left begins anew.
-                Results(self._environment.reader.location).end_run()
+                Results(self._environment.reader.location).progress.end()
                 return
 
     @contextmanager

@@ -87,7 +87,7 @@ def verify(
     """Verify tables, by default all, and yield what was found; continue a run that was killed."""
     run = _Run(environment, names, show)
     yield from run.verify_all()
-    run.results.end_run()
+    run.results.progress.end()
 
 
 class _Run:
@@ -108,7 +108,7 @@ class _Run:
         self, last: Snapshot, names: Sequence[str]
     ) -> tuple[RunProgress, dict[str, TableProgress], Snapshot]:
         """Continue the run that was killed, if it was over the same tables; else start one."""
-        run, known = self.results.read_progress()
+        run, known = self.results.progress.read()
         if run is not None:
             snapshot = read_snapshot(self._environment.reader, run.snapshot_id)
             tables = self._select(last if names else snapshot, names)
@@ -120,7 +120,7 @@ class _Run:
                 return run, known, snapshot
         tables = self._select(last, names)
         run = RunProgress(f"{last.ts}-{secrets.token_hex(4)}", last.snapshot_id, tables)
-        self.results.keep_progress(run, {})
+        self.results.progress.keep(run, {})
         return run, {}, last
 
     def _select(self, snapshot: Snapshot, given: Sequence[str]) -> list[str]:
@@ -242,7 +242,7 @@ class _Run:
         )
 
     def _save(self) -> None:
-        self.results.keep_progress(self._progress, self._known)
+        self.results.progress.keep(self._progress, self._known)
 
     def _open_table(self, table: Incarnation, snapshot: Snapshot) -> OpenTable:
         """Open a table at its Delta version in a snapshot: in this process if it is small."""

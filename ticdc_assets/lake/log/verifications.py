@@ -14,7 +14,7 @@ import msgspec
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from ticdc_assets.events.written import read_json
+from ticdc_assets.lake.log.progress import Progress
 from ticdc_assets.store.arrow import arrow_schema, make_table
 from ticdc_assets.store.contracts import VERIFICATION_CONTRACTS
 from ticdc_assets.store.lake import Lake
@@ -100,6 +100,7 @@ class Results:
     def __init__(self, location: Lake) -> None:
         self._reader = LakeReader(location)
         self._writer = LakeWriter(location)
+        self.progress = Progress(location, "verification_progress", RunProgress, TableProgress)
         # Whether a run that was killed may have written a result already.
         self.may_repeat = False
 
@@ -114,28 +115,6 @@ class Results:
             for column in columns:
                 if column.name not in known:
                     self._writer.add_column(table, column)
-
-    def read_progress(self) -> tuple[RunProgress | None, dict[str, TableProgress]]:
-        """Read what a run that was killed had done."""
-        rows = self._read("verification_progress")
-        states = {row["incarnation"]: row["state"] for row in rows}
-        run = states.pop("", None)
-        tables = {id: read_json(state, TableProgress) for id, state in states.items()}
-        return (None if run is None else read_json(run, RunProgress)), tables
-
-    def keep_progress(self, run: RunProgress, tables: Mapping[str, TableProgress]) -> None:
-        """Replace the progress."""
-        states: dict[str, RunProgress | TableProgress] = {"": run, **tables}
-        rows = [(id, msgspec.json.encode(state).decode()) for id, state in states.items()]
-        self._replace_progress(rows)
-
-    def end_run(self) -> None:
-        """Forget the progress of a run that has ended."""
-        self._replace_progress(())
-
-    def _replace_progress(self, rows: Sequence[tuple[str, str]]) -> None:
-        name = "verification_progress"
-        self._writer.replace(name, make_table(VERIFICATION_CONTRACTS[name], rows))
 
     def read_run(self, run: str) -> list["TableVerification"]:
         """Read what a run has found so far, in order, without the differences."""
