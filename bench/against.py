@@ -25,7 +25,7 @@ from tests.mariadb_server import MariaDb, run_mariadb
 from tests.servers import HOST
 from tests.sql_server import VARIABLE
 from ticdc_assets.changefeed.client_settings import Reference
-from ticdc_assets.lake.log.verifications import TableVerification
+from ticdc_assets.log.verifications import TableVerification
 from ticdc_assets.resources.copies import open_copy
 from ticdc_assets.verify.against import AgainstEnvironment, verify_copy
 from ticdc_assets.verify.batches import Copy, RowSource, SqlTable

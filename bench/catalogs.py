@@ -36,7 +36,7 @@ from ticdc_assets.changefeed.catalog import (
     UnityCatalog,
 )
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.resources.catalogs import open_catalog
 from ticdc_assets.store.lake import Lake, LakeSession

@@ -18,8 +18,8 @@ from bench.processes import Clock
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import SimulationOptions, prepare
 from ticdc_assets.lake.advance import FolderSource, advance
-from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.resources.storage import open_sink_folder
 from ticdc_assets.store import address_log
 from ticdc_assets.store.lake import Lake, LakeSession

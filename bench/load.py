@@ -35,8 +35,8 @@ from tests.mariadb_server import MariaDb, run_mariadb
 from tests.servers import HOST
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.dumpling.dialect import Dialect
-from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.load.load import load_tables
+from ticdc_assets.log.loads import read_loads
 from ticdc_assets.resources.load_source import open_database, open_export
 from ticdc_assets.resources.spark import get_session
 from ticdc_assets.resources.upstream import UpstreamDatabase

@@ -20,7 +20,7 @@ from bench.processes import Clock
 from tests.lake.upstream_copy import UpstreamCopy, read_schema
 from tests.mariadb_server import MariaDb, run_mariadb
 from tests.servers import HOST
-from ticdc_assets.lake.log.verifications import TableVerification
+from ticdc_assets.log.verifications import TableVerification
 from ticdc_assets.resources.spark import get_session
 
 _DDL = """CREATE TABLE orders (id bigint NOT NULL PRIMARY KEY, customer int NOT NULL,

@@ -24,7 +24,7 @@ from bench.processes import Clock, Usage
 from ticdc_assets.assets.advance import table_keys
 from ticdc_assets.checks import SnapshotRange, evaluate_checks
 from ticdc_assets.demo import SimulationOptions
-from ticdc_assets.lake.log.catalog import LakeCatalog
+from ticdc_assets.log.catalog import LakeCatalog
 from ticdc_assets.naming import FeedNames
 from ticdc_assets.resources.catalog import read_catalog
 from ticdc_assets.resources.spark import get_session

@@ -9,7 +9,7 @@ import pytest
 from ticdc_assets.checks.models import KINDS, ORIGINS, ROLES, STAGES
 from ticdc_assets.events import Op
 from ticdc_assets.events.table_schema import ColumnType
-from ticdc_assets.lake.log.verifications import Verdict
+from ticdc_assets.log.verifications import Verdict
 from ticdc_assets.plan.state import Status
 from ticdc_assets.rows.columns import COMMIT_TS, INEXACT
 from ticdc_assets.schema.types.mysql_type import TYPES, map_to_delta_type

@@ -43,7 +43,8 @@ ARROWS: dict[str, set[str]] = {
     "views": {"lake", "key_parts"},
     "load": {"lake"},
     "catalogs": {"lake"},
-    "lake": {"store", "upstream"},
+    "lake": {"log", "upstream"},
+    "log": {"store"},
     "store": {"rows", "version"},
     "upstream": {"dumpling"},
     "rows": {"plan"},
@@ -72,7 +73,7 @@ WITH_DAGSTER = {
     *("dagster_io", "resources"),
 }
 WITH_SPARK = {
-    *("cli", "lake", "store", "load", "catalogs", "views", "verify", "erase", "run"),
+    *("cli", "lake", "log", "store", "load", "catalogs", "views", "verify", "erase", "run"),
     *(WITH_DAGSTER - {"dagster_io"}),
 }
 # Checks use pandera, which imports pandas; `reading` returns frames of it.

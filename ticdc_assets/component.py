@@ -21,7 +21,7 @@ from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDef
 from ticdc_assets.changefeed import Changefeed, declare_changefeeds, load_changefeeds
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.graph import LakeGraph, build_graph, read_catalogs
-from ticdc_assets.lake.log.catalog_text import read_catalog_texts, write_catalog_texts
+from ticdc_assets.log.catalog_text import read_catalog_texts, write_catalog_texts
 from ticdc_assets.naming import Granularity, Shown, Translate
 from ticdc_assets.resources.lake import make_absolute
 from ticdc_assets.safe_text import redacted_errors

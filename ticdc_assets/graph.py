@@ -20,7 +20,7 @@ from ticdc_assets.assets.specs import lake_error_spec, shows_upstream, source_sp
 from ticdc_assets.assets.verification import verification_job
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.log.catalog import LakeCatalog
+from ticdc_assets.log.catalog import LakeCatalog
 from ticdc_assets.naming import FeedNames, Shown, resource_key, same_key
 from ticdc_assets.resources.catalog import read_catalog
 from ticdc_assets.resources.deployment import LakeResource, SparkResource

@@ -23,7 +23,7 @@ from ticdc_assets.checks.invariants import TABLE_INVARIANTS
 from ticdc_assets.demo import Simulation, SimulationOptions, SimulationStep, encode_truth, prepare
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import advance
-from ticdc_assets.lake.log.catalog import table_changes
+from ticdc_assets.log.catalog import table_changes
 from ticdc_assets.naming import CURRENT, table_asset_key
 from ticdc_assets.resources import deployment
 from ticdc_assets.resources.catalog import read_catalog, read_rows_after

@@ -12,8 +12,8 @@ from ticdc_assets.assets.metadata import note_on_definition
 from ticdc_assets.assets.specs import columns_metadata
 from ticdc_assets.checks.invariants import KnownRows
 from ticdc_assets.checks.results import CONTRACT, make_status_evaluation
-from ticdc_assets.lake.log.applied_row import RowCounts
-from ticdc_assets.lake.log.catalog import LakeTable, TableChange
+from ticdc_assets.log.applied_row import RowCounts
+from ticdc_assets.log.catalog import LakeTable, TableChange
 from ticdc_assets.safe_text import escape_control, escape_markdown, unescape_markdown
 
 

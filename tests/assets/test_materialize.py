@@ -19,9 +19,9 @@ from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.lake.advance import AdvanceResult
 from ticdc_assets.lake.apply.apply import ApplyResult
 from ticdc_assets.lake.events.event_commits import DecodeResult
-from ticdc_assets.lake.log.applied_row import AppliedRow
-from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable, SchemaVersionEntry
 from ticdc_assets.lake.raw.ingest_records import IngestResult
+from ticdc_assets.log.applied_row import AppliedRow
+from ticdc_assets.log.catalog import LakeCatalog, LakeTable, SchemaVersionEntry
 from ticdc_assets.naming import FeedNames
 from ticdc_assets.run import AdvanceReport
 from ticdc_assets.store.lake import Lake

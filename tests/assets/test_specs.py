@@ -16,7 +16,7 @@ from ticdc_assets.assets.metadata import current_metadata
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Column, ColumnType, TableSchema
-from ticdc_assets.lake.log.applied_row import RowCounts
+from ticdc_assets.log.applied_row import RowCounts
 from ticdc_assets.naming import FeedNames
 from ticdc_assets.resources.catalog import read_catalog
 from ticdc_assets.resources.dagster_settings import OWNERS

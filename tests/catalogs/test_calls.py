@@ -21,7 +21,7 @@ from ticdc_assets.catalogs.iceberg_rest import IcebergRest
 from ticdc_assets.changefeed.catalog import IcebergRestCatalog
 from ticdc_assets.errors import CatalogDown
 from ticdc_assets.lake.advance import advance
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.resources.catalogs import open_catalog
 
 

@@ -19,7 +19,7 @@ from tests.lake.life_of_names import Life, read_by_name
 from ticdc_assets.catalogs import read_registration, register, register_tables
 from ticdc_assets.changefeed.catalog import GlueCatalog
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.resources.catalogs import open_catalog, update_catalogs
 from ticdc_assets.store.lake import LakeSession

@@ -17,7 +17,7 @@ from ticdc_assets.catalogs import read_registration, register, register_tables
 from ticdc_assets.catalogs.entry import Catalog, FoundEntry
 from ticdc_assets.changefeed.catalog import HiveCatalog
 from ticdc_assets.lake.advance import advance
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.resources.catalogs import open_catalog
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.stream.problem import Problem

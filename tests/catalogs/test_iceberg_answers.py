@@ -22,7 +22,7 @@ from tests.servers import HOST
 from ticdc_assets.catalogs import register_tables
 from ticdc_assets.changefeed.catalog import IcebergRestCatalog
 from ticdc_assets.errors import CatalogDown, CatalogError, ConfigError
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.resources import catalog_calls
 from ticdc_assets.resources.catalogs import open_catalog
 from ticdc_assets.store.lake import LakeSession

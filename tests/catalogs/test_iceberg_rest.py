@@ -28,7 +28,7 @@ from ticdc_assets.changefeed.catalog import IcebergRestCatalog
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.iceberg import shown_table
 from ticdc_assets.lake.iceberg.columns import CannotPublish
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.resources.catalogs import open_catalog, update_catalogs
 from ticdc_assets.resources.inspect_catalogs import inspect_catalogs
 from ticdc_assets.store.lake import LakeSession

@@ -24,7 +24,7 @@ from tests.spark_process import SparkProcess, spark_process
 from ticdc_assets.catalogs import register, register_tables
 from ticdc_assets.changefeed.catalog import HiveCatalog
 from ticdc_assets.lake.advance import advance
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.resources import jars
 from ticdc_assets.resources.catalogs import open_catalog
 

@@ -18,7 +18,7 @@ from tests.servers import HOST, free_port
 from ticdc_assets.catalogs import read_registration, register, register_tables
 from ticdc_assets.changefeed.catalog import UnityCatalog
 from ticdc_assets.lake.advance import advance
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.resources.catalogs import open_catalog, update_catalogs
 from ticdc_assets.resources.inspect_catalogs import inspect_catalogs
 from ticdc_assets.store.lake import LakeSession

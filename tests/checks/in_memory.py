@@ -15,11 +15,11 @@ from ticdc_assets.checks.invariants import CheckContext, SnapshotRange
 from ticdc_assets.checks.invariants.queries import Rows, choose_rows, is_above
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.events.written import write_json
-from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.log.applied_row import RowCounts
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.applied_row import RowCounts
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.store.arrow import make_table
+from ticdc_assets.store.event_rows import make_table_name
 from ticdc_assets.store.lake import Lake, LakeSession
 
 SIMPLE = changefeed_from_uri("kafka://h:9092/t?protocol=simple", id="simple")

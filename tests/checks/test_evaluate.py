@@ -23,12 +23,12 @@ from ticdc_assets.checks.invariants.current import (
 from ticdc_assets.checks.results import make_status_evaluation
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
-from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.log.applied import read_last_snapshot, write_snapshot
+from ticdc_assets.log.applied import read_last_snapshot, write_snapshot
 from ticdc_assets.naming import layer_asset_key
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.store.event_rows import make_table_name
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.restores import restore
 from ticdc_assets.store.sql import quote_identifier

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from tests.golden import records
 from tests.lake.golden_runs import GoldenLake, cuts, list_truth_points
 from ticdc_assets.checks import SnapshotRange, evaluate_checks
-from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.store.event_rows import make_table_name
 
 WARNING = "rows_are_not_marked_corrupted"
 

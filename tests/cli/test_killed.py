@@ -21,8 +21,8 @@ from tests.lake.upstream_copy import UpstreamCopy, read_schema
 from tests.mariadb_server import MariaDb
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import SimulationOptions, encode_truth, prepare
-from ticdc_assets.lake.log.copy_progress import CopyProgress
-from ticdc_assets.lake.log.loads import read_loads
+from ticdc_assets.log.copy_progress import CopyProgress
+from ticdc_assets.log.loads import read_loads
 from ticdc_assets.rows.lines import format_blocks
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader

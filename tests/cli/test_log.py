@@ -17,7 +17,7 @@ from tests.hostile_names import NAMES
 from ticdc_assets.cli import lake as command
 from ticdc_assets.cli import output
 from ticdc_assets.cli.progress import Progress
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.log.applied_files import read_existing_snapshot
 from ticdc_assets.store.commits import decode_metadata
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.last_run import read_last_run

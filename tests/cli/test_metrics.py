@@ -27,7 +27,7 @@ from tests.resources.s3_account import open_client, s3_account
 from ticdc_assets.cli import metrics as command
 from ticdc_assets.cli.metric_families import METRICS
 from ticdc_assets.cli.status import ReadStatus
-from ticdc_assets.lake.log.verifications import Results, TableVerification
+from ticdc_assets.log.verifications import Results, TableVerification
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.last_run import StageClock
 from ticdc_assets.store.lock import locked

@@ -13,7 +13,7 @@ from tests.hostile_names import NAMES
 from ticdc_assets.cli.output import say, warn, write_data
 from ticdc_assets.cli.show import format_paths, format_tables, make_table
 from ticdc_assets.events import FilePosition
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.safe_text import escape_control
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.stream.problem import Problem

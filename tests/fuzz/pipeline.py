@@ -16,7 +16,6 @@ from tests.plan.work_in_memory import StoredTable, store
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import DecodeError, InvalidValue
 from ticdc_assets.events import Event, Op, Quarantined, RowChange, SchemaChange
-from ticdc_assets.lake.events.event_rows import Arrival, to_arrow
 from ticdc_assets.protocols.registry import Redecode, get_traits
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.reference.row_lines import encode_rows
@@ -24,6 +23,7 @@ from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.schema.catalog import TableKey, key_of, table_key
 from ticdc_assets.schema.name_resolution import affected_names
 from ticdc_assets.schema.types.row import RowReader
+from ticdc_assets.store.event_rows import Arrival, to_arrow
 
 # How `describe_content_error` begins.
 _UNFORESEEN = re.compile(r"unexpected [A-Z]\w+: ")

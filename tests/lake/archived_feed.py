@@ -19,7 +19,7 @@ from ticdc_assets.changefeed.archive import TableArchive
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import AdvanceResult, RecordSource, advance, replay_tables
 from ticdc_assets.lake.apply import window_work
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.protocols.message import Message

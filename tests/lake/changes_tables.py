@@ -9,7 +9,7 @@ from tests.lake.readers import READERS
 from tests.lake.versions_at import read_rows
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.views.changes import changes
 

@@ -12,7 +12,7 @@ from msgspec.json import decode
 from pyiceberg.catalog.memory import InMemoryCatalog
 
 from tests.lake.upstream_copy import UpstreamCopy, read_schema
-from ticdc_assets.lake.log.verifications import TableVerification
+from ticdc_assets.log.verifications import TableVerification
 from ticdc_assets.resources.copies import open_copy
 from ticdc_assets.verify.against import AgainstEnvironment, verify_copy
 

@@ -31,7 +31,7 @@ from ticdc_assets.demo import (
 )
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.resources.dump import read_dump
 from ticdc_assets.resources.kafka_producer import Producer

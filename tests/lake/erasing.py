@@ -23,7 +23,7 @@ from ticdc_assets.erase.search import Search, Searched
 from ticdc_assets.events import RowChange
 from ticdc_assets.events.row_image import load
 from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.store.lake import Lake, LakeSession

@@ -9,9 +9,9 @@ from typing import Any
 from tests.lake.canal import FEED, placed
 from tests.lake.test_retention import Upstream, start_no_spark
 from ticdc_assets.lake.advance import AdvanceResult, RecordSource, advance, replay_tables
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.folds import Fold, read_folds
 from ticdc_assets.lake.maintain import MaintainResult, maintain
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.folds import Fold, read_folds
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader

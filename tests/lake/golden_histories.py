@@ -20,7 +20,7 @@ from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.store.lake import LakeSession
 
 

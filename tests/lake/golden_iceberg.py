@@ -11,8 +11,8 @@ import pyarrow as pa
 from tests.lake.iceberg_tables import list_iceberg, open_iceberg, read_snapshots, read_with_duckdb
 from tests.lake.readers import list_lines
 from ticdc_assets.lake.iceberg.published import publish_iceberg
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.named_tables import name_tables
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.named_tables import name_tables
 from ticdc_assets.store.delta_log import read_state
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader

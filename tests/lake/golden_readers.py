@@ -24,7 +24,7 @@ from tests.lake.golden_iceberg import compare_iceberg
 from tests.lake.readers import CLICKHOUSE, READERS, list_lines, without_empty
 from ticdc_assets.cli import engines
 from ticdc_assets.lake.apply import table_features
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.plan.state import Incarnation, name_address
 from ticdc_assets.reading import PinnedTable, open_lake
 from ticdc_assets.rows.column_moves import can_widen

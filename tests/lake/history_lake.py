@@ -14,8 +14,8 @@ from tests.reference.changefeeds import DATABASE
 from tests.reference.random_upstream import Shown
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events import Event, FilePosition, Watermark
-from ticdc_assets.lake.events.event_rows import Arrival, to_arrow
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.store.event_rows import Arrival, to_arrow
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.tables import create_tables

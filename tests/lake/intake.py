@@ -23,7 +23,6 @@ from ticdc_assets.events import (
     TopicPosition,
     Watermark,
 )
-from ticdc_assets.lake.events import event_rows
 from ticdc_assets.lake.events.decode_folder import decode_folder
 from ticdc_assets.lake.events.decode_topic import TopicDecode
 from ticdc_assets.lake.events.event_commits import DecodeResult
@@ -31,6 +30,7 @@ from ticdc_assets.lake.raw.ingest_folder import ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.resources.storage import Folder, open_claim_check_folder
+from ticdc_assets.store import event_rows
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.store.tables import create_tables

@@ -23,8 +23,8 @@ from tests.mariadb_server import MariaDb
 from tests.postgres_server import Postgres
 from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.log.copy_progress import CopyProgress
-from ticdc_assets.lake.log.verifications import Results
+from ticdc_assets.log.copy_progress import CopyProgress
+from ticdc_assets.log.verifications import Results
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.verify.batch_side import BatchSide
 from ticdc_assets.views.asof import AsOfView

@@ -9,9 +9,9 @@ from tests.lake.canal import FEED, placed, row, watermark
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.log.applied import read_last_snapshot, write_snapshot
-from ticdc_assets.lake.log.applied_files import read_snapshot
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.applied import read_last_snapshot, write_snapshot
+from ticdc_assets.log.applied_files import read_snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.store.arrow import arrow_schema, make_table
 from ticdc_assets.store.contracts import APPLIED

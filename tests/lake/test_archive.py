@@ -14,7 +14,7 @@ from tests.lake.archived_feed import CREATE, IDS, STEP, ArchivedFeed
 from tests.usual import usual
 from ticdc_assets.changefeed.archive import TableArchive
 from ticdc_assets.lake.apply import table_features
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 
 ALL = TableArchive(("d.*",))
 

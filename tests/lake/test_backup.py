@@ -14,7 +14,7 @@ from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import SimulationOptions, encode_truth, prepare
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.backup import copy_lake
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.resources.reading import open_source
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader

@@ -19,8 +19,8 @@ from ticdc_assets.demo.statement import Session
 from ticdc_assets.demo.storage import StorageWriter
 from ticdc_assets.demo.upstream import Upstream
 from ticdc_assets.lake.advance import AdvanceResult, FolderSource, advance
-from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.quarantine import list_faults
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.resources.storage import open_sink_folder
 from ticdc_assets.storage_sink.path import DataPath, Layout, TableSchemaPath, parse
 from ticdc_assets.store.lake import Lake, LakeSession

@@ -28,8 +28,8 @@ from ticdc_assets.lake.history import table_window, versions_table
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.history.update import update_histories
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.rows.table_rows import read_columns
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.stream.problem import Problem

@@ -18,8 +18,8 @@ from ticdc_assets.events import Event, Quarantined, RowChange
 from ticdc_assets.lake.advance import RecordSource, Source, advance, decode_again, replay_tables
 from ticdc_assets.lake.apply import quarantined_rows
 from ticdc_assets.lake.events import decode_workers, quarantine
-from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.quarantine import list_faults
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.store.lake import Lake, LakeSession

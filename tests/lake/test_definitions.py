@@ -28,8 +28,8 @@ from ticdc_assets.lake.advance import (
     advance,
     replay_tables,
 )
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.definitions import read_definitions
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.definitions import read_definitions
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.resources.storage import open_sink_folder

@@ -27,11 +27,11 @@ from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.erase import erase as erasing
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.advance import replay_tables
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.erasures import read_erasures
 from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.load import load_table
 from ticdc_assets.load.load import load_tables
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.erasures import read_erasures
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.resources.load_source import open_export
 from ticdc_assets.store import file_rewrites, old_files, purge

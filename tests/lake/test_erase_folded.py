@@ -8,9 +8,9 @@ from tests.lake.canal import ddl, watermark
 from tests.lake.erasing import Person, PersonLake
 from tests.lake.privately import find_in_files
 from ticdc_assets.lake.apply import table_features
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.folds import read_folds
 from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.folds import read_folds
 from ticdc_assets.store import old_files
 from ticdc_assets.views.ledger import build_ledger
 

@@ -23,7 +23,7 @@ from tests.lake.test_erase import (
 from tests.usual import usual
 from ticdc_assets.lake.advance import RecordSource
 from ticdc_assets.lake.apply import table_features
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.store.delta_log import read_state
 from ticdc_assets.views.ledger import build_ledger
 

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ticdc_assets.lake.events.event_files import write_events
-from ticdc_assets.lake.events.event_rows import make_batch
+from ticdc_assets.store.event_rows import make_batch
 from ticdc_assets.store.lake import Lake
 
 ROWS = 10_000

@@ -6,7 +6,7 @@ from pathlib import Path
 from ticdc_assets.lake.apply.event_weights import BYTES_PER_ROW, weigh_events
 from ticdc_assets.lake.apply.pending_rows import EventFiles
 from ticdc_assets.lake.events.event_files import write_events
-from ticdc_assets.lake.events.event_rows import make_batch
+from ticdc_assets.store.event_rows import make_batch
 from ticdc_assets.store.lake import Lake
 
 LONG = 200 * BYTES_PER_ROW

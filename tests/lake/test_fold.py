@@ -24,10 +24,10 @@ from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.events import folded_events
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
-from ticdc_assets.lake.log import applied
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.folds import read_folds
 from ticdc_assets.lake.quarantine import list_faults
+from ticdc_assets.log import applied
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.folds import read_folds
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.store import old_files
 from ticdc_assets.store.lake import LakeSession

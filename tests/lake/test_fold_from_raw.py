@@ -19,9 +19,9 @@ from ticdc_assets.errors import BelowFold, ConfigError, MalformedMessage
 from ticdc_assets.events import Event, Quarantined, RowChange
 from ticdc_assets.lake.advance import RecordSource, advance, decode_again
 from ticdc_assets.lake.events import decode_workers
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.folds import read_folds
 from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.folds import read_folds
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.asof import as_of

@@ -11,7 +11,7 @@ from tests.lake.golden_histories import compare_histories, keep_histories
 from tests.lake.golden_runs import GoldenLake, compare, cuts, list_truth_points
 from ticdc_assets.changefeed.archive import TableArchive
 from ticdc_assets.checks import SnapshotRange
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.rows.columns import DELETED_TS
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader

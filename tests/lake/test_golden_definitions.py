@@ -21,8 +21,8 @@ from tests.reference.golden_feeds import keys, replicated, rows_before, schema_d
 from tests.truth import truth
 from ticdc_assets.checks import SnapshotRange
 from ticdc_assets.lake.advance import RecordSource, Source
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
-from ticdc_assets.lake.log.definitions import read_definitions
+from ticdc_assets.log.applied_files import read_existing_snapshot
+from ticdc_assets.log.definitions import read_definitions
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.upstream.snapshot import Row, RowsUnreadable
 from ticdc_assets.views.ledger import build_ledger

@@ -20,9 +20,9 @@ from tests.lake.test_retention import start_no_spark
 from tests.usual import usual
 from ticdc_assets.lake.advance import replay_tables
 from ticdc_assets.lake.apply import table_features
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.folds import Fold, read_folds
 from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.folds import Fold, read_folds
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.asof import as_of

@@ -29,8 +29,8 @@ from tests.truth import truth
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.apply import task_runs, time_spans, window_work
 from ticdc_assets.lake.apply.time_spans import SpanFiles
-from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import AlterTable, RenameTables, RenameTo
 from ticdc_assets.store.reader import LakeReader

@@ -37,12 +37,12 @@ from ticdc_assets.checks import SnapshotRange
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import FETCHED, Event, RowChange, TableSchema
 from ticdc_assets.lake.advance import RecordSource, Source, replay_tables
-from ticdc_assets.lake.events.event_rows import Arrival
 from ticdc_assets.lake.events.large_rows import LargeRows, lacks_row
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.reference.row_lines import encode_rows
+from ticdc_assets.store.event_rows import Arrival
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.stream.reading import read_topic_events

@@ -25,8 +25,8 @@ from tests.reference.golden_feeds import allowed, messages, replayed, replicated
 from tests.truth import truth
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import RecordSource, Source
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.load.load import load_tables
+from ticdc_assets.log.applied_files import read_existing_snapshot
 from ticdc_assets.resources.load_source import open_export
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader

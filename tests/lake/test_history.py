@@ -17,7 +17,7 @@ from tests.lake.versions_at import read_histories
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.apply.apply import DecodedBatches, apply
 from ticdc_assets.lake.history.update import update_histories
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.plan.state import Incarnation
 
 WITH_HISTORY = dataclasses.replace(FEED, history=("*.*",), changes=("*.*",))

@@ -27,8 +27,8 @@ from ticdc_assets.lake.iceberg import shown_table
 from ticdc_assets.lake.iceberg import table as iceberg_table
 from ticdc_assets.lake.iceberg.columns import Columns
 from ticdc_assets.lake.iceberg.published import publish_iceberg, read_iceberg_problems
-from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.resources.catalogs import read_catalog_problems
 from ticdc_assets.resources.patience import PatientCaller

@@ -25,7 +25,7 @@ from ticdc_assets.lake.iceberg import snapshots
 from ticdc_assets.lake.iceberg.columns import CannotPublish, choose_columns
 from ticdc_assets.lake.iceberg.data_files import describe_file
 from ticdc_assets.lake.iceberg.published import publish_iceberg
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.store.data_files import write_into
 from ticdc_assets.store.delta_log import DataFile, Protocol, TableState
 

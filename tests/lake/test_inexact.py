@@ -14,7 +14,7 @@ from ticdc_assets.events import Event, Op, RowChange
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.apply.apply import DecodedBatches, apply
 from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.reference.model import Model
 from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.rows.columns import INEXACT

@@ -14,7 +14,7 @@ from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import LostRecords
 from ticdc_assets.events import tso
 from ticdc_assets.lake.advance import advance, replay_tables
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.resources.catalog import read_ingested_offsets

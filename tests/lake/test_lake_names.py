@@ -10,7 +10,7 @@ from tests.made_lake import schema
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso_text import describe_ts
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.state import Incarnation, State, UnknownTable
 from ticdc_assets.schema.catalog import CatalogState, key_of
 from ticdc_assets.store.arrow import arrow_schema

@@ -11,7 +11,7 @@ from tests.made_lake import write_snapshot
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso import compose
 from ticdc_assets.events.tso_text import describe_ts
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.state import State
 from ticdc_assets.store.arrow import arrow_schema
 from ticdc_assets.store.contracts import CONTRACTS

@@ -15,7 +15,7 @@ from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
 from ticdc_assets.lake.events.large_rows import NOT_FOUND, TOO_OLD
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.resources.upstream import UpstreamDatabase

@@ -19,7 +19,7 @@ from tests.lake.true_versions import PREPARING_PLAIN, list_stated
 from ticdc_assets.changefeed.layout import TableLayout
 from ticdc_assets.lake.advance import AdvanceResult, RecordSource, advance, replay_tables
 from ticdc_assets.lake.apply import table_features
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.reference.replay import ModelReplay

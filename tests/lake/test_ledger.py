@@ -18,10 +18,10 @@ from ticdc_assets.events import RowChange
 from ticdc_assets.lake.advance import FolderSource, RecordSource, advance
 from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.late_rows import find_late_rows
-from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.applied_files import read_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.applied_files import read_snapshot
 from ticdc_assets.resources.storage import open_sink_folder
+from ticdc_assets.store.event_rows import make_table_name
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.small_tables import read_table

@@ -20,12 +20,12 @@ from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.loads import append_load, read_loads
 from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.load import load as load_module
 from ticdc_assets.load import load_table, parts
 from ticdc_assets.load.load import LoadProgress, TableResult, load_tables
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.loads import append_load, read_loads
 from ticdc_assets.plan.load import Load
 from ticdc_assets.resources.load_source import open_export
 from ticdc_assets.rows.lines import format_blocks

@@ -12,7 +12,7 @@ from tests.mariadb_server import MariaDb
 from ticdc_assets.assets.load import load_job
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
-from ticdc_assets.lake.log.loads import find_newest_load, read_loads
+from ticdc_assets.log.loads import find_newest_load, read_loads
 from ticdc_assets.naming import FeedNames
 from ticdc_assets.resources.deployment import LakeResource, SparkResource
 from ticdc_assets.store.lake import Lake, LakeSession

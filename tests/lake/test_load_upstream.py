@@ -21,11 +21,11 @@ from tests.lake.upstream_copy import UpstreamCopy, read_schema
 from tests.mariadb_server import MariaDb
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.load import load as load_module
 from ticdc_assets.load import upstream_pages, upstream_source
 from ticdc_assets.load.load import TableResult, load_tables
 from ticdc_assets.load.upstream_source import UpstreamSource
+from ticdc_assets.log.loads import read_loads
 from ticdc_assets.plan.load import Load
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.resources.load_source import open_database

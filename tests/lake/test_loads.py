@@ -14,8 +14,8 @@ from tests.lake.upstream_copy import read_schema
 from ticdc_assets.changefeed import CsvDialect, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.written import write_json
-from ticdc_assets.lake.log.loads import choose_load_ts, find_newest_load, read_loads
 from ticdc_assets.load.load import require_loadable
+from ticdc_assets.log.loads import choose_load_ts, find_newest_load, read_loads
 from ticdc_assets.store.arrow import arrow_schema, make_table
 from ticdc_assets.store.contracts import EVENTS, LOADS
 from ticdc_assets.store.lake import Lake

@@ -17,8 +17,8 @@ from ticdc_assets.lake import maintain as maintenance
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.table_features import DELETION_VECTORS
-from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import check_days, maintain
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.resources.catalog import read_ingested_offsets
 from ticdc_assets.store.contracts import LAYOUT

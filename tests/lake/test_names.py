@@ -19,7 +19,7 @@ from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
 from ticdc_assets.lake.apply import table_features, table_tasks
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.table_errors import find_pause_reason
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.store.data_files import WrittenFile, write_data_file

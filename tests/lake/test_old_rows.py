@@ -24,7 +24,7 @@ from tests.reference.random_upstream import Shown, World
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import Event, FilePosition, Op, RowChange, SchemaChange
 from ticdc_assets.lake.apply.apply import DecodedBatches, apply
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.reference.model import Model
 from ticdc_assets.stream.problem import OLD_ROW_MISSING, UPSERT_WITHOUT_KEY
 

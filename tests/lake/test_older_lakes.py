@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tests.lake.older_lakes import ARCHIVES, FEED, LAST, WINDOWS, send, unpack
 from ticdc_assets.lake.advance import advance, replay_tables
 from ticdc_assets.lake.apply import table_features
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.store.format import FORMAT, read_format
 from ticdc_assets.store.lake import Lake, LakeSession

@@ -14,10 +14,10 @@ from tests.lake.test_load import GONE
 from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
 from ticdc_assets.lake.apply import quarantined_rows
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.verifications import Results, TableVerification, Verdict
 from ticdc_assets.lake.quarantine import list_faults
 from ticdc_assets.load.load import load_tables
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.verifications import Results, TableVerification, Verdict
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.resources.load_source import open_export

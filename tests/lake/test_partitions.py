@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.stream.problem import ROWS_IN_WRONG_PARTITIONS
 

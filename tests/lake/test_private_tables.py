@@ -24,7 +24,7 @@ from ticdc_assets.lake.advance import (
     decode_again,
     replay_tables,
 )
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.store.lake import Lake, LakeSession

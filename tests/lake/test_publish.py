@@ -14,9 +14,9 @@ from tests.lake.canal import ddl, placed, row, watermark
 from ticdc_assets.lake import publish as publishing
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.apply import table_features
-from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.lake.publish import publish
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.plan.state import name_address
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.store.address_log import AddressCommit

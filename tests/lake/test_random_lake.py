@@ -37,9 +37,9 @@ from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.apply.apply import DecodedBatches, apply
 from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.window import prepare_window
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.publish import publish
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.state import name_address
 from ticdc_assets.rows.lines import format_blocks, format_columns
 from ticdc_assets.store.delta_log import read_newest_state

@@ -15,8 +15,8 @@ from tests.lake.test_crash import SMALL
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.apply import table_features, window_work
 from ticdc_assets.lake.apply.table_commits import commit_table
-from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.resources.reading import open_source
 from ticdc_assets.store.reader import LakeReader
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
 from ticdc_assets.lake.advance import AdvanceResult, RecordSource, advance, replay_tables
-from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.store import old_files

@@ -28,7 +28,7 @@ from ticdc_assets.events import (
 )
 from ticdc_assets.events.row_image import dump, load
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.rows.images import ImageReader, Images

@@ -12,11 +12,11 @@ from tests.plan.arrived import group_rows as group_in_memory
 from tests.plan.work_in_memory import make_events
 from ticdc_assets.events import Op, RowChange, TopicPosition
 from ticdc_assets.lake.apply.row_groups import GroupOptions, list_groups, summarize
-from ticdc_assets.lake.events.event_rows import Arrival, to_arrow
 from ticdc_assets.plan.ddl_cuts import DdlCuts, find_cuts
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.plan.state import State
 from ticdc_assets.schema.catalog import table_key
+from ticdc_assets.store.event_rows import Arrival, to_arrow
 from ticdc_assets.stream.reading import read_topic_events
 
 RECORDS = placed(

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ticdc_assets.lake.log.proofs import TableProof, Verified
+from ticdc_assets.log.proofs import TableProof, Verified
 from ticdc_assets.verify.share import Candidate, choose_share
 
 FIRST = datetime(2026, 11, 28, 1, 30, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.lake.addresses import open_lake, send
 from ticdc_assets.lake.advance import advance, replay_tables
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.log.applied_files import read_existing_snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.store.last_run import read_last_run
 from ticdc_assets.store.lock import locked

@@ -14,8 +14,8 @@ from tests.plan.by_hand import RANGE, UNREADABLE, create
 from tests.reference.changefeeds import Step, Teller, exchange, put
 from ticdc_assets.events import Event, RowChange
 from ticdc_assets.lake.apply.apply import DecodedBatches, apply
-from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.publish import publish
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.reference.model import Model
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.stored_rows import StoredRows

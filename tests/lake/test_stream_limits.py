@@ -16,9 +16,9 @@ from ticdc_assets.events import (
     TopicPosition,
     Watermark,
 )
-from ticdc_assets.lake.events.event_rows import Arrival, to_arrow
 from ticdc_assets.store.arrow import arrow_schema
 from ticdc_assets.store.contracts import EVENTS, STATISTICS
+from ticdc_assets.store.event_rows import Arrival, to_arrow
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.writer import LakeWriter
 from ticdc_assets.views.stream_limits import describe_lake_limits

@@ -19,7 +19,7 @@ from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.apply import table_features, window_work
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.table_tasks import TableDone
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverted, ColumnRenamed
 from ticdc_assets.store.address_log import AddressLog, write_commit

@@ -12,7 +12,7 @@ from tests.lake.tidb_feed import TidbFeed, TidbLake, busy, read_truth
 from tests.tidb_server import Tidb
 from ticdc_assets.errors import TicdcError
 from ticdc_assets.events import Column, TableSchema
-from ticdc_assets.lake.log.definitions import read_definitions
+from ticdc_assets.log.definitions import read_definitions
 from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.upstream.definition import read_definition_at

@@ -16,8 +16,8 @@ from tests.lake.tidb_feed import TidbFeed, TidbLake, busy
 from tests.tidb_server import Tidb
 from ticdc_assets.checks.equality import evaluate_newest_verifications
 from ticdc_assets.checks.proof import evaluate_proofs
-from ticdc_assets.lake.log import verifications
-from ticdc_assets.lake.log.verifications import Results
+from ticdc_assets.log import verifications
+from ticdc_assets.log.verifications import Results
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.verify import night as nights
 from ticdc_assets.verify.night import Night

@@ -13,8 +13,8 @@ from tests.lake.tidb_feed import TidbFeed, TidbLake, read_truth
 from tests.lake.upstream_copy import UpstreamCopy, read_schema
 from tests.schema.partition.test_tidb_collations import COLLATIONS
 from tests.tidb_server import Tidb
-from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.load import upstream_pages
+from ticdc_assets.log.loads import read_loads
 from ticdc_assets.store.reader import LakeReader
 
 MORE_TYPES = """CREATE TABLE `more types` (

@@ -10,7 +10,7 @@ import pytest
 
 from tests.lake.tidb_feed import TidbFeed, TidbLake, busy, wait_for_writes
 from tests.tidb_server import Tidb
-from ticdc_assets.lake.log.verifications import Results, TableVerification
+from ticdc_assets.log.verifications import Results, TableVerification
 from ticdc_assets.upstream.snapshot import Row, UpstreamSnapshot
 
 # Clients write to them all the while.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ticdc_assets.lake.apply.pending_rows import EventFiles, PendingRows, Span, Window
 from ticdc_assets.lake.apply.time_spans import cut_files, cut_span
 from ticdc_assets.lake.events.event_files import write_events
-from ticdc_assets.lake.events.event_rows import make_batch
+from ticdc_assets.store.event_rows import make_batch
 from ticdc_assets.store.lake import Lake
 
 START, END = 10, 500

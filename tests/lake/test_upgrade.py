@@ -7,8 +7,8 @@ import pytest
 
 from tests.lake.older_lakes import FEED, unpack
 from ticdc_assets.lake import upgrade as upgrades
-from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.lake.upgrade import STEPS, Step, upgrade
+from ticdc_assets.log.loads import read_loads
 from ticdc_assets.store import format
 from ticdc_assets.store.format import FIRST_VERSIONS, FORMAT, read_format
 from ticdc_assets.store.lake import Lake, LakeSession

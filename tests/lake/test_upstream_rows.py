@@ -17,7 +17,6 @@ from tests.tidb_server import Tidb
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import FETCHED, Op, RowChange, TableSchema, TopicPosition
 from ticdc_assets.events.row_image import dump, load
-from ticdc_assets.lake.events.event_rows import Arrival
 from ticdc_assets.lake.events.large_rows import (
     NOT_FOUND,
     NOT_TIDB,
@@ -27,6 +26,7 @@ from ticdc_assets.lake.events.large_rows import (
 )
 from ticdc_assets.resources.upstream import UpstreamDatabase
 from ticdc_assets.schema.types.row import RowReader
+from ticdc_assets.store.event_rows import Arrival
 from ticdc_assets.upstream.snapshot import RowsUnreadable
 from ticdc_assets.upstream.sql import quote
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tests.lake.upstream_copy import UpstreamCopy, read_schema
 from tests.mariadb_server import MariaDb
-from ticdc_assets.lake.log.verifications import Results, TableVerification
+from ticdc_assets.log.verifications import Results, TableVerification
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.upstream.snapshot import Pace, SnapshotTooOld, UpstreamSnapshot
 

@@ -14,10 +14,10 @@ from tests.lake.test_load import read_rows
 from tests.sql_server import run_on
 from tests.tidb_server import Tidb
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.log.loads import read_loads
-from ticdc_assets.lake.log.verifications import TableVerification
 from ticdc_assets.load.load import TableResult, load_tables
 from ticdc_assets.load.upstream_source import UpstreamSource
+from ticdc_assets.log.loads import read_loads
+from ticdc_assets.log.verifications import TableVerification
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.resources.load_source import open_database
 from ticdc_assets.resources.upstream import UpstreamDatabase

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.lake.golden_runs import GoldenLake, compare_with_model
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.rows.lines import format_blocks
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.stored_rows import StoredRows

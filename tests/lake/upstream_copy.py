@@ -17,10 +17,10 @@ from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import dump
 from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.log.applied import write_snapshot
-from ticdc_assets.lake.log.schema_history import write_tables
-from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.log.verifications import TableVerification
+from ticdc_assets.log.applied import write_snapshot
+from ticdc_assets.log.schema_history import write_tables
+from ticdc_assets.log.snapshot import Snapshot
+from ticdc_assets.log.verifications import TableVerification
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.resources.upstream import UpstreamDatabase
 from ticdc_assets.rows.columns import list_delta_columns, list_stored_columns

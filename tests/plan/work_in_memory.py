@@ -11,7 +11,6 @@ from tests.plan.arrived import ArrivedRow
 from ticdc_assets.errors import CONTENT_ERRORS
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import load
-from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, read_position, to_arrow
 from ticdc_assets.plan.steps import Alter, ApplyRows, TableWork
 from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.rows.alteration import alter_rows
@@ -25,6 +24,7 @@ from ticdc_assets.rows.stored import read_stored, store_values
 from ticdc_assets.rows.table import RowSource, TableResult, do_work
 from ticdc_assets.rows.table_rows import Rows, concat_rows, read_table, write_table
 from ticdc_assets.schema.catalog import TableKey, table_key
+from ticdc_assets.store.event_rows import SCHEMA, Arrival, read_position, to_arrow
 from ticdc_assets.stream.ordering import Phase
 from ticdc_assets.stream.problem import Problem
 from ticdc_assets.stream.rules import StreamRules

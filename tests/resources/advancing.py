@@ -9,7 +9,7 @@ from tests.lake.addresses import need_none
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.log.applied_files import read_existing_snapshot
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.store import lease, lock
 from ticdc_assets.store.lake import Lake, LakeSession

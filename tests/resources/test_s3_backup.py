@@ -10,7 +10,7 @@ from tests.lake.addresses import LIFE, open_lake, read_addresses, send
 from tests.resources.s3_account import s3_account
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.backup import copy_lake
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.log.applied import read_last_snapshot
 
 
 @pytest.fixture(scope="module", autouse=True)

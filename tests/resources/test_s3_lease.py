@@ -31,8 +31,8 @@ from tests.resources.s3_account import open_client, s3_account
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.apply.table_commits import describe_commit
-from ticdc_assets.lake.log.applied_files import read_snapshot
-from ticdc_assets.lake.log.named_tables import name_tables
+from ticdc_assets.log.applied_files import read_snapshot
+from ticdc_assets.log.named_tables import name_tables
 from ticdc_assets.plan.state import name_address
 from ticdc_assets.store import lease, lock
 from ticdc_assets.store.data_files import WrittenFile

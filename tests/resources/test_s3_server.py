@@ -29,8 +29,8 @@ from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.iceberg import publish as publishing
 from ticdc_assets.lake.iceberg.published import remove_old_iceberg
-from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.naming import identifier
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.reading import open_lake

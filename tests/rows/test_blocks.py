@@ -6,13 +6,13 @@ from unittest import mock
 import pyarrow as pa
 
 from ticdc_assets.events import Column, ColumnType, FilePosition, Index, Op, RowChange, TableSchema
-from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, to_arrow
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.plan.steps import ApplyRows, TypedRowGroup
 from ticdc_assets.rows import blocks as tested
 from ticdc_assets.rows.blocks import read_blocks, read_deciding
 from ticdc_assets.rows.changes import Segment, join_segments
 from ticdc_assets.rows.keyed import list_operations, reduce_changes
+from ticdc_assets.store.event_rows import SCHEMA, Arrival, to_arrow
 
 TABLE = TableSchema(
     "d",

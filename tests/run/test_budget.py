@@ -8,8 +8,8 @@ import pytest
 
 from tests.lock_waiter import LockWaiter
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
-from ticdc_assets.lake.log.applied_row import AppliedRow
-from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
+from ticdc_assets.log.applied_row import AppliedRow
+from ticdc_assets.log.catalog import LakeCatalog, LakeTable
 from ticdc_assets.resources.dagster_settings import POLL_INTERVAL
 from ticdc_assets.run import RunBudget, budget
 from ticdc_assets.store.lake import Lake

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.made_lake import schema, write_snapshot, write_tables
-from ticdc_assets.lake.log.catalog import LakeCatalog
+from ticdc_assets.log.catalog import LakeCatalog
 from ticdc_assets.resources.catalog import read_catalog
 from ticdc_assets.run import LastReport, read_reported_catalog
 from ticdc_assets.store.lake import Lake

@@ -12,9 +12,9 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import AdvanceResult
 from ticdc_assets.lake.apply.apply import ApplyResult
 from ticdc_assets.lake.events.event_commits import DecodeResult
-from ticdc_assets.lake.log.catalog import LakeCatalog
-from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.raw.ingest_records import IngestResult
+from ticdc_assets.log.catalog import LakeCatalog
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.run import (

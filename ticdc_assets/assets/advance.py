@@ -17,9 +17,8 @@ from ticdc_assets.assets.check_results import (
 )
 from ticdc_assets.assets.materialize import DagsterEvents, GraphAssets, Materializer
 from ticdc_assets.checks import SnapshotRange
-from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
-from ticdc_assets.lake.log.catalog import LakeCatalog
+from ticdc_assets.log.applied_files import read_existing_snapshot
+from ticdc_assets.log.catalog import LakeCatalog
 from ticdc_assets.naming import FeedNames, output_name, resource_key, table_asset_key
 from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.resources.catalog import read_catalog, read_rows_after
@@ -35,6 +34,7 @@ from ticdc_assets.run import (
     read_reported_catalog,
 )
 from ticdc_assets.safe_text import redacted_errors
+from ticdc_assets.store.event_rows import make_table_name
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.last_run import RunCommand
 from ticdc_assets.store.lock import locked

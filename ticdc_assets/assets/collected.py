@@ -11,8 +11,8 @@ import dagster as dg
 from ticdc_assets import naming
 from ticdc_assets.assets import data_versions, metadata
 from ticdc_assets.assets.specs import STORAGE_KIND, list_versions_layers
-from ticdc_assets.lake.log.applied_row import RowCounts
-from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable, TableChange
+from ticdc_assets.log.applied_row import RowCounts
+from ticdc_assets.log.catalog import LakeCatalog, LakeTable, TableChange
 from ticdc_assets.naming import FeedNames
 from ticdc_assets.run import RunReport
 from ticdc_assets.safe_text import escape_control

@@ -11,7 +11,7 @@ from pydantic import Field
 from ticdc_assets.assets.advance import get_resources, resource_keys
 from ticdc_assets.assets.check_results import note_failure, show_evaluations
 from ticdc_assets.assets.verification import evaluate_results, show_nothing
-from ticdc_assets.lake.log.verifications import Results
+from ticdc_assets.log.verifications import Results
 from ticdc_assets.naming import FeedNames
 from ticdc_assets.resources.copies import open_declared_copy
 from ticdc_assets.resources.deployment import lost_server_errors

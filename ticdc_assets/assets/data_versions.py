@@ -19,8 +19,8 @@ from collections.abc import Mapping
 import dagster as dg
 
 from ticdc_assets import naming
-from ticdc_assets.lake.log.applied_row import AppliedRow
-from ticdc_assets.lake.log.catalog import LakeCatalog
+from ticdc_assets.log.applied_row import AppliedRow
+from ticdc_assets.log.catalog import LakeCatalog
 
 GROWS = "grows"
 # The version of an asset that nobody has materialized: Dagster does not compare it.

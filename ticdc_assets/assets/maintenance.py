@@ -9,9 +9,9 @@ from ticdc_assets.assets.check_results import leave_out_repeated, note_failure, 
 from ticdc_assets.assets.old_runs import remove_old_runs
 from ticdc_assets.checks.proof import evaluate_proofs
 from ticdc_assets.lake.kept_days import RETAIN_DAYS, RUN_DAYS
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.maintain import MaintainResult, check_days, maintain
 from ticdc_assets.lake.upgrade import upgrade
+from ticdc_assets.log.applied_files import read_existing_snapshot
 from ticdc_assets.naming import FeedNames
 from ticdc_assets.resources.catalogs import update_catalogs
 from ticdc_assets.resources.deployment import lost_server_errors

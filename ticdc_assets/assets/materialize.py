@@ -11,8 +11,8 @@ from ticdc_assets.assets import collected, data_versions, metadata
 from ticdc_assets.assets.check_results import RunContext
 from ticdc_assets.assets.specs import LAYER_UPSTREAM, lineage_metadata
 from ticdc_assets.lake.history.marks import find_shown_version
-from ticdc_assets.lake.log.applied_row import AppliedRow
-from ticdc_assets.lake.log.catalog import LakeTable, TableChange
+from ticdc_assets.log.applied_row import AppliedRow
+from ticdc_assets.log.catalog import LakeTable, TableChange
 from ticdc_assets.naming import FeedNames
 from ticdc_assets.run import AdvanceReport, RunReport, preview_changed_tables
 from ticdc_assets.safe_text import escape_control

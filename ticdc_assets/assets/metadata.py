@@ -15,8 +15,8 @@ from ticdc_assets.assets.specs import (
     table_metadata,
 )
 from ticdc_assets.events.tso import to_datetime
-from ticdc_assets.lake.log.applied_row import RowCounts
-from ticdc_assets.lake.log.catalog import (
+from ticdc_assets.log.applied_row import RowCounts
+from ticdc_assets.log.catalog import (
     LakeCatalog,
     LakeTable,
     SchemaVersionEntry,

@@ -16,7 +16,7 @@ from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.checks import check_specs
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
+from ticdc_assets.log.catalog import LakeCatalog, LakeTable
 from ticdc_assets.naming import FeedNames, layer_asset_key, table_asset_key
 from ticdc_assets.plan.layout import Layout, choose_layout
 from ticdc_assets.resources.dagster_settings import read_owners

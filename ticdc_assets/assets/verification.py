@@ -14,7 +14,7 @@ from ticdc_assets.assets.check_results import note_failure, show_evaluations
 from ticdc_assets.assets.maintenance import has_snapshot
 from ticdc_assets.checks.equality import make_equality_evaluation
 from ticdc_assets.checks.proof import evaluate_proofs
-from ticdc_assets.lake.log.verifications import Results, TableVerification
+from ticdc_assets.log.verifications import Results, TableVerification
 from ticdc_assets.naming import FeedNames
 from ticdc_assets.resources.catalog import read_catalog
 from ticdc_assets.resources.deployment import SparkResource, lost_server_errors

@@ -18,7 +18,7 @@ from ticdc_assets.catalogs.names import EntryFault, map_names
 from ticdc_assets.catalogs.shown import ShownTables, read_shown
 from ticdc_assets.errors import CatalogDown, CatalogError, ConfigError
 from ticdc_assets.events.written import write_json
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.store.json_files import read_json_file, write_json_file
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader, create_folder, open_folder

@@ -16,8 +16,8 @@ from ticdc_assets.lake.iceberg.published import (
     name_catalog_folder,
     read_published,
 )
-from ticdc_assets.lake.log.named_tables import NamedTable, describe_address, name_tables
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.named_tables import NamedTable, describe_address, name_tables
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.rows.columns import list_comments
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.delta_log import read_newest_state

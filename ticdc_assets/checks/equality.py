@@ -11,7 +11,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks.results import format_cell
 from ticdc_assets.checks.specs import EQUALS_COPY, EQUALS_UPSTREAM
 from ticdc_assets.events.tso_text import format_time
-from ticdc_assets.lake.log.verifications import Results, TableVerification
+from ticdc_assets.log.verifications import Results, TableVerification
 from ticdc_assets.naming import table_asset_key
 from ticdc_assets.resources.catalog import read_catalog
 from ticdc_assets.safe_text import escape_markdown

@@ -16,8 +16,8 @@ from ticdc_assets.checks.invariants import (
     TableInvariant,
 )
 from ticdc_assets.checks.specs import contract_check_key, layer_check_key
-from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.store.event_rows import make_table_name
 from ticdc_assets.store.lake import LakeSession
 
 # Whether a check failed when it was last evaluated.

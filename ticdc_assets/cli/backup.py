@@ -8,7 +8,7 @@ from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.snapshot import find_target
 from ticdc_assets.cli.source import open_reader
 from ticdc_assets.lake.backup import copy_lake
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.log.applied_files import read_existing_snapshot
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader
 

@@ -20,7 +20,7 @@ from ticdc_assets.cli.schema_text import format_schema_history, make_schemas
 from ticdc_assets.cli.show import format_tables, make_table
 from ticdc_assets.demo import Simulation, SimulationOptions, check_is_new, encode_truth, prepare
 from ticdc_assets.lake.advance import AdvanceResult, advance
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.log.applied_files import read_existing_snapshot
 from ticdc_assets.resources.lake import make_absolute
 from ticdc_assets.resources.reading import open_source
 from ticdc_assets.resources.spark import get_session

@@ -21,14 +21,14 @@ from ticdc_assets.lake.advance import (
     sum_results,
 )
 from ticdc_assets.lake.advance import advance as advance_lake
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
-from ticdc_assets.lake.log.erasures import list_unfinished, read_erasures
-from ticdc_assets.lake.log.folds import read_fold
-from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.maintain import check_days
 from ticdc_assets.lake.maintain import maintain as maintain_lake
 from ticdc_assets.lake.upgrade import upgrade
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.applied_files import read_existing_snapshot
+from ticdc_assets.log.erasures import list_unfinished, read_erasures
+from ticdc_assets.log.folds import read_fold
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.plan.state import DdlName, Incarnation
 from ticdc_assets.plan.waits import describe_waits

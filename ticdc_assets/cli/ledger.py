@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.output import print_records
 from ticdc_assets.cli.source import open_reader
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.log.applied_files import read_existing_snapshot
 from ticdc_assets.safe_text import escape_control
 from ticdc_assets.views.ledger import Ledger, build_ledger
 

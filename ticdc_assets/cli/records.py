@@ -14,7 +14,7 @@ from msgspec import Struct
 from ticdc_assets.cli.proof_records import Proof as Proof
 from ticdc_assets.cli.proof_records import Proofs as Proofs
 from ticdc_assets.events.tso import to_datetime
-from ticdc_assets.lake.log.verifications import Verdict
+from ticdc_assets.log.verifications import Verdict
 from ticdc_assets.plan.state import ShownStatus
 from ticdc_assets.resources.finding import Finding as Finding
 from ticdc_assets.store.last_run import RunCommand, RunResult

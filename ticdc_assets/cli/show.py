@@ -18,7 +18,7 @@ from ticdc_assets.cli.source import find_changefeed, format_command, open_names
 from ticdc_assets.cli.table_files import write_tables
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.duration import format_seconds
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.safe_text import escape_control, quote_given

@@ -9,7 +9,7 @@ from ticdc_assets.cli.output import say, warn
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.source import open_names
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.log.applied_files import find_base
+from ticdc_assets.log.applied_files import find_base
 from ticdc_assets.resources.lake import get_lake_root, make_absolute
 from ticdc_assets.safe_text import escape_control
 from ticdc_assets.store.reader import format_uri

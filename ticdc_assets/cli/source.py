@@ -15,7 +15,7 @@ from ticdc_assets.changefeed.sink_uri import nearest
 from ticdc_assets.cli.output import warn
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event
-from ticdc_assets.lake.log.folds import read_fold
+from ticdc_assets.log.folds import read_fold
 from ticdc_assets.resources.lake import get_lake_root
 from ticdc_assets.resources.source import read_records, require_folder
 from ticdc_assets.resources.storage import open_claim_check_folder

@@ -12,7 +12,7 @@ from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.source import find_changefeed, open_reader
 from ticdc_assets.cli.upstream_options import read_limits
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.log.verifications import TableVerification
+from ticdc_assets.log.verifications import TableVerification
 from ticdc_assets.resources.copies import open_copy
 from ticdc_assets.resources.previews import read_preview_rows
 from ticdc_assets.resources.upstream import find_upstream

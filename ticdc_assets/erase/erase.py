@@ -24,8 +24,12 @@ from ticdc_assets.lake.history.marks import UpdateMark
 from ticdc_assets.lake.history.update import find_base
 from ticdc_assets.lake.iceberg.published import FOLDER as ICEBERG
 from ticdc_assets.lake.iceberg.published import publish_iceberg
-from ticdc_assets.lake.log.applied_files import read_rows
-from ticdc_assets.lake.log.erasures import (
+from ticdc_assets.lake.new_versions import write_new_versions
+from ticdc_assets.lake.publish import publish
+from ticdc_assets.lake.raw.erased_records import holds_records
+from ticdc_assets.lake.retention import read_kept_versions
+from ticdc_assets.log.applied_files import read_rows
+from ticdc_assets.log.erasures import (
     Erasure,
     end_erasure,
     find_salt,
@@ -34,13 +38,9 @@ from ticdc_assets.lake.log.erasures import (
     read_erasures,
     write_erasure,
 )
-from ticdc_assets.lake.log.loads import read_loads
-from ticdc_assets.lake.log.named_tables import find_true_ts
-from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.new_versions import write_new_versions
-from ticdc_assets.lake.publish import publish
-from ticdc_assets.lake.raw.erased_records import holds_records
-from ticdc_assets.lake.retention import read_kept_versions
+from ticdc_assets.log.loads import read_loads
+from ticdc_assets.log.named_tables import find_true_ts
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.state import name_address
 from ticdc_assets.store.commits import write_ts
 from ticdc_assets.store.contracts import IMAGES

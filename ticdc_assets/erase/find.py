@@ -20,13 +20,13 @@ from ticdc_assets.events import RowChange, TableSchema
 from ticdc_assets.events.row_image import load
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.events.erased_events import read_values
-from ticdc_assets.lake.events.event_rows import SCHEMA, read_row_change
 from ticdc_assets.lake.history.columns import make_history_name
-from ticdc_assets.lake.log.applied_files import read_snapshot
-from ticdc_assets.lake.log.erasures import Place
-from ticdc_assets.lake.log.folds import read_fold
+from ticdc_assets.log.applied_files import read_snapshot
+from ticdc_assets.log.erasures import Place
+from ticdc_assets.log.folds import read_fold
 from ticdc_assets.rows.columns import list_delta_columns
 from ticdc_assets.schema.types.mysql_type import describe
+from ticdc_assets.store.event_rows import SCHEMA, read_row_change
 from ticdc_assets.views.loaded_rows import LoadedRows, find_loaded_rows, find_stored_rows
 from ticdc_assets.views.overview import SchemaVersionRow
 from ticdc_assets.views.row_history import (

@@ -14,9 +14,9 @@ from ticdc_assets.events.row_image import load
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.events.decode_workers import RECORD_COLUMNS, make_record_worker
 from ticdc_assets.lake.events.erased_events import KIND, TESTED, ErasedEvents, read_values
-from ticdc_assets.lake.log.erasures import Erasure, make_digest
-from ticdc_assets.lake.log.folds import read_fold
 from ticdc_assets.lake.raw.erased_records import ERASED, erase_records, holds_records
+from ticdc_assets.log.erasures import Erasure, make_digest
+from ticdc_assets.log.folds import read_fold
 from ticdc_assets.store.file_rewrites import FileRewrite, RowChoice, commit_rewrite
 from ticdc_assets.store.reader import LakeReader
 

@@ -22,8 +22,8 @@ from ticdc_assets.erase.key_match import make_choice, make_image_choice
 from ticdc_assets.erase.target import Target
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.events.erased_events import KIND, TESTED, ErasedEvents
-from ticdc_assets.lake.log.erasures import Erasure
 from ticdc_assets.lake.raw.erased_records import choose_records, holds_records
+from ticdc_assets.log.erasures import Erasure
 from ticdc_assets.store.address_log import COPIES
 from ticdc_assets.store.contracts import IMAGES
 from ticdc_assets.store.delta_log import read_newest_state

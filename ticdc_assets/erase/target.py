@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ticdc_assets.erase.key_match import KeyColumns
-from ticdc_assets.lake.log.erasures import Place
+from ticdc_assets.log.erasures import Place
 
 
 @dataclass(frozen=True)

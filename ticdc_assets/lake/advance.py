@@ -14,17 +14,17 @@ from ticdc_assets.lake.events.decode_workers import FolderReader
 from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.history.update import update_histories
 from ticdc_assets.lake.iceberg.published import publish_iceberg
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.folds import read_first_snapshot
-from ticdc_assets.lake.log.names import read_names
-from ticdc_assets.lake.log.schema_history import SchemasFor
-from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.publish import publish
 from ticdc_assets.lake.quarantine import list_faults
 from ticdc_assets.lake.raw.ingest_folder import SourceFolder, ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
 from ticdc_assets.lake.rule_checks import require_key, require_same_rules, require_same_rules_below
 from ticdc_assets.lake.upgrade import upgrade
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.folds import read_first_snapshot
+from ticdc_assets.log.names import read_names
+from ticdc_assets.log.schema_history import SchemasFor
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.payload import PayloadStore

@@ -17,16 +17,16 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso_text import describe_ts
 from ticdc_assets.lake.events.folded_events import count_folded, remove_folded
 from ticdc_assets.lake.history.update import find_oldest_base
-from ticdc_assets.lake.log.applied_files import read_rows, read_snapshot, read_snapshot_names
-from ticdc_assets.lake.log.definitions import read_definitions
-from ticdc_assets.lake.log.fold_log import state_choice, state_fold
-from ticdc_assets.lake.log.folds import Fold, FoldedRows, Folds, read_folds
-from ticdc_assets.lake.log.loads import read_loads
-from ticdc_assets.lake.log.snapshot import Snapshot, list_valid_snapshots
-from ticdc_assets.lake.log.spans import list_spans
-from ticdc_assets.lake.log.stopped_names import list_stopped_names, list_stopped_tables
 from ticdc_assets.lake.quarantine import find_first_open
 from ticdc_assets.lake.rule_checks import require_same_rules
+from ticdc_assets.log.applied_files import read_rows, read_snapshot, read_snapshot_names
+from ticdc_assets.log.definitions import read_definitions
+from ticdc_assets.log.fold_log import state_choice, state_fold
+from ticdc_assets.log.folds import Fold, FoldedRows, Folds, read_folds
+from ticdc_assets.log.loads import read_loads
+from ticdc_assets.log.snapshot import Snapshot, list_valid_snapshots
+from ticdc_assets.log.spans import list_spans
+from ticdc_assets.log.stopped_names import list_stopped_names, list_stopped_tables
 from ticdc_assets.protocols.registry import get_ordering
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader

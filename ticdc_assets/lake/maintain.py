@@ -34,16 +34,16 @@ from ticdc_assets.lake.iceberg.published import (
     remove_old_iceberg,
 )
 from ticdc_assets.lake.kept_days import MIN_RETAIN_DAYS, RETAIN_DAYS, VERIFICATION_DAYS
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.erasures import read_erasures
-from ticdc_assets.lake.log.loads import read_loads
-from ticdc_assets.lake.log.named_tables import find_true_ts, name_tables
-from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.log.verifications import Results
 from ticdc_assets.lake.new_versions import write_new_versions
 from ticdc_assets.lake.publish import publish, remove_old_copies
 from ticdc_assets.lake.raw.erased_records import erase_repeated_records, holds_records
 from ticdc_assets.lake.retention import Retention
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.erasures import read_erasures
+from ticdc_assets.log.loads import read_loads
+from ticdc_assets.log.named_tables import find_true_ts, name_tables
+from ticdc_assets.log.snapshot import Snapshot
+from ticdc_assets.log.verifications import Results
 from ticdc_assets.plan.load import is_loaded
 from ticdc_assets.store.address_log import COPIES
 from ticdc_assets.store.commits import write_ts

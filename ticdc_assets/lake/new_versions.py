@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pyarrow.compute as pc
 
-from ticdc_assets.lake.log.applied import write_snapshot
-from ticdc_assets.lake.log.schema_history import write_tables
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.applied import write_snapshot
+from ticdc_assets.log.schema_history import write_tables
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 

@@ -18,16 +18,16 @@ from pyarrow import fs
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.layout import TableLayout, find_layout
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.applied_files import read_snapshot
-from ticdc_assets.lake.log.named_tables import (
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.applied_files import read_snapshot
+from ticdc_assets.log.named_tables import (
     NamedTable,
     describe_address,
     describe_named,
     find_true_ts,
     name_tables,
 )
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.rows.columns import choose_delta_names, list_stored_columns
 from ticdc_assets.store.address_log import (
     COPIES,

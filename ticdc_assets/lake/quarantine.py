@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 from ticdc_assets.errors import BelowFold, ChecksumMismatch
 from ticdc_assets.events import Position
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.events.event_rows import make_table_name, read_position
-from ticdc_assets.lake.log.applied_files import find_newest_id, read_snapshot
-from ticdc_assets.lake.log.names import read_names
-from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.log.verifications import Results
 from ticdc_assets.lake.raw.erased_records import ERASED
+from ticdc_assets.log.applied_files import find_newest_id, read_snapshot
+from ticdc_assets.log.names import read_names
+from ticdc_assets.log.snapshot import Snapshot
+from ticdc_assets.log.verifications import Results
+from ticdc_assets.store.event_rows import make_table_name, read_position
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.problem import Problem
 

@@ -14,8 +14,8 @@ from functools import cached_property
 
 import pyarrow.compute as pc
 
-from ticdc_assets.lake.log.applied_files import read_snapshot
-from ticdc_assets.lake.log.folds import read_folds
+from ticdc_assets.log.applied_files import read_snapshot
+from ticdc_assets.log.folds import read_folds
 from ticdc_assets.store.old_files import (
     OldFiles,
     RetainedTime,

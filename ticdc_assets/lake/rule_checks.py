@@ -14,8 +14,8 @@ from pyarrow import fs
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.log.loads import read_loads
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.loads import read_loads
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.schema.catalog import TableKey, key_of
 from ticdc_assets.store.json_files import read_json_file, write_json_file
 from ticdc_assets.store.lake import Lake

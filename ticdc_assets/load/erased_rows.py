@@ -13,9 +13,9 @@ from ticdc_assets.dumpling.rows import OWN_FIELDS, list_stored
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.escaped_text import unescape_text
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.log.erasures import make_digest, read_erasures
+from ticdc_assets.log.erasures import make_digest, read_erasures
 from ticdc_assets.store.arrow import replace_surrogates
+from ticdc_assets.store.event_rows import make_table_name
 from ticdc_assets.store.reader import LakeReader
 
 _Batches = Iterable[tuple[str, pa.RecordBatch]]

@@ -12,11 +12,11 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.table_errors import TABLE_ERRORS, find_pause_reason
-from ticdc_assets.lake.log.applied_files import find_newest_id, read_snapshot
-from ticdc_assets.lake.log.loads import append_load, choose_load_ts, read_loads
 from ticdc_assets.lake.rule_checks import require_key
 from ticdc_assets.load.load_table import TableLoader
 from ticdc_assets.load.source import LoadSource, TableSource
+from ticdc_assets.log.applied_files import find_newest_id, read_snapshot
+from ticdc_assets.log.loads import append_load, choose_load_ts, read_loads
 from ticdc_assets.plan.load import Load, name_loaded_incarnation
 from ticdc_assets.protocols.registry import get_ordering
 from ticdc_assets.safe_text import describe_error

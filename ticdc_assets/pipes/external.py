@@ -13,7 +13,7 @@ from ticdc_assets.assets.advance import table_keys
 from ticdc_assets.assets.check_results import read_last_evaluations
 from ticdc_assets.changefeed import Changefeed, find_declared_changefeeds
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.log.catalog import LakeCatalog
+from ticdc_assets.log.catalog import LakeCatalog
 from ticdc_assets.naming import FeedNames
 from ticdc_assets.pipes.reports import (
     EXTRA,

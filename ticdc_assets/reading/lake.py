@@ -15,8 +15,8 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.tso_text import describe_ts, from_datetime, parse_tso
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot, read_snapshot_names
-from ticdc_assets.lake.log.snapshot import list_valid_snapshots
+from ticdc_assets.log.applied_files import read_existing_snapshot, read_snapshot_names
+from ticdc_assets.log.snapshot import list_valid_snapshots
 from ticdc_assets.reading.faults import explain_argument, naming_parameters
 from ticdc_assets.reading.moment import Dated
 from ticdc_assets.reading.table import PinnedTable

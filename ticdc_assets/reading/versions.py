@@ -12,7 +12,7 @@ from deltalake import Schema
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso_text import describe_ts
 from ticdc_assets.lake.history.marks import UpdateMark, find_marked_version
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot, read_snapshot_names
+from ticdc_assets.log.applied_files import read_existing_snapshot, read_snapshot_names
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.reading.rows import ReadableRows
 from ticdc_assets.store.reader import LakeReader

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json
-from ticdc_assets.lake.log.applied_files import find_newest_id, read_rows
-from ticdc_assets.lake.log.applied_row import STATE_INTERVAL, AppliedRow, collect_versions
-from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable, SchemaVersionEntry
+from ticdc_assets.log.applied_files import find_newest_id, read_rows
+from ticdc_assets.log.applied_row import STATE_INTERVAL, AppliedRow, collect_versions
+from ticdc_assets.log.catalog import LakeCatalog, LakeTable, SchemaVersionEntry
 from ticdc_assets.store.commits import decode_metadata
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeNotFound, LakeReader

@@ -21,7 +21,7 @@ from ticdc_assets.changefeed.catalog import (
 )
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.iceberg.published import read_iceberg_problems
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.log.applied_files import read_existing_snapshot
 from ticdc_assets.resources.catalog_calls import (
     AT_ONCE,
     ATTEMPTS,

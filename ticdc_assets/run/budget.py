@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.lake.log.catalog import LakeCatalog
+from ticdc_assets.log.catalog import LakeCatalog
 from ticdc_assets.resources.dagster_settings import read_poll_interval
 from ticdc_assets.resources.new_input import may_have_input
 from ticdc_assets.resources.source import read_checkpoint, read_topic_ends

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.advance import AdvanceResult
-from ticdc_assets.lake.log.applied_row import AppliedRow
-from ticdc_assets.lake.log.catalog import LakeCatalog, TableChange, table_changes
+from ticdc_assets.log.applied_row import AppliedRow
+from ticdc_assets.log.catalog import LakeCatalog, TableChange, table_changes
 from ticdc_assets.resources.catalog import read_catalog
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader

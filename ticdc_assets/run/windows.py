@@ -14,8 +14,8 @@ from ticdc_assets.lake.advance import (
     replay_tables,
     sum_results,
 )
-from ticdc_assets.lake.log.catalog import LakeCatalog
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.catalog import LakeCatalog
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.resources.catalog import read_catalog
 from ticdc_assets.resources.catalogs import update_catalogs

@@ -28,8 +28,8 @@ from ticdc_assets.assets.metadata import resolved_ts_metadata
 from ticdc_assets.assets.specs import LAYER_UPSTREAM
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.log.applied_row import AppliedRow
-from ticdc_assets.lake.log.loads import find_newest_load
+from ticdc_assets.log.applied_row import AppliedRow
+from ticdc_assets.log.loads import find_newest_load
 from ticdc_assets.naming import FeedNames
 from ticdc_assets.resources.catalog import read_ingested_offsets, read_last_row
 from ticdc_assets.resources.dagster_settings import WATERMARK_SECONDS, read_poll_interval

@@ -12,7 +12,7 @@ import dagster as dg
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.log.catalog import LakeCatalog
+from ticdc_assets.log.catalog import LakeCatalog
 from ticdc_assets.resources.catalog import read_catalog
 from ticdc_assets.resources.dagster_settings import read_poll_interval
 from ticdc_assets.safe_text import escape_control, redacted_errors

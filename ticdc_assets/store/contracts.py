@@ -200,7 +200,7 @@ DEFINITIONS = """
     schema string          -- the whole `events.TableSchema` as JSON
 """
 
-# What folds have come to (`lake.log.folds`): a fold has up to three rows.
+# What folds have come to (`log.folds`): a fold has up to three rows.
 FOLDS = """
     id bigint,             -- numbers the rows
     step string,           -- chosen, folded or removed
@@ -258,7 +258,7 @@ VERIFICATION_PROGRESS = """
     state string           -- JSON of a structure of `log.verifications` or `log.copy_progress`
 """
 
-# One row per erasure of a row (`lake.log.erasures`): what recognizes its events, and no value.
+# One row per erasure of a row (`log.erasures`): what recognizes its events, and no value.
 ERASURES = """
     id bigint,             -- numbers the erasures
     database string,

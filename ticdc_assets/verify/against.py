@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso_text import describe_ts
-from ticdc_assets.lake.log.copy_progress import CopyProgress, CopyRun, CopyTableProgress
-from ticdc_assets.lake.log.verifications import Results, TableVerification
+from ticdc_assets.log.copy_progress import CopyProgress, CopyRun, CopyTableProgress
+from ticdc_assets.log.verifications import Results, TableVerification
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.lake import LakeSession

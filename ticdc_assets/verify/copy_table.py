@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
-from ticdc_assets.lake.log.copy_progress import CopyTableProgress, SideProgress
+from ticdc_assets.log.copy_progress import CopyTableProgress, SideProgress
 from ticdc_assets.verify.batch_side import BatchSide, add_sums
 from ticdc_assets.verify.narrowing import (
     MOST_PARTS,

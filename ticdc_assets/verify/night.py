@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
-from ticdc_assets.lake.log.proofs import Proofs, read_proofs
-from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.log.verifications import Results, TableVerification
+from ticdc_assets.log.applied_files import read_existing_snapshot
+from ticdc_assets.log.proofs import Proofs, read_proofs
+from ticdc_assets.log.snapshot import Snapshot
+from ticdc_assets.log.verifications import Results, TableVerification
 from ticdc_assets.store.delta_log import count_rows
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.upstream.snapshot import UpstreamSnapshot

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from ticdc_assets.events.row_image import EITHER
-from ticdc_assets.lake.log.verifications import Difference, write_json
+from ticdc_assets.log.verifications import Difference, write_json
 from ticdc_assets.verify.canonical import MD5_MARK, ComparedColumn, format_canonical
 from ticdc_assets.verify.narrowing import DifferentRow, do_both
 from ticdc_assets.verify.side import Comparison, Side, Texts, Value

@@ -20,13 +20,13 @@ from ticdc_assets.errors import CONTENT_ERRORS
 from ticdc_assets.events import RowChange, TableSchema
 from ticdc_assets.events.row_image import EITHER
 from ticdc_assets.events.written import read_json
-from ticdc_assets.lake.events.event_rows import SCHEMA, make_table_name, read_row_change
 from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_stored_columns
 from ticdc_assets.rows.stored import read_stored
 from ticdc_assets.rows.table_rows import leave_out_kept, read_columns
 from ticdc_assets.schema.types.checksum import RowHasher
 from ticdc_assets.schema.types.row import RowReader
 from ticdc_assets.schema.types.value import Value
+from ticdc_assets.store.event_rows import SCHEMA, make_table_name, read_row_change
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.stored_rows import StoredRows
 

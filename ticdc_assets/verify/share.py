@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ticdc_assets.lake.log.proofs import TableProof, count_nights
+from ticdc_assets.log.proofs import TableProof, count_nights
 
 # What a table costs besides its rows: the queries that every table needs.
 _ROWS_PER_TABLE = 1000

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol
 
-from ticdc_assets.lake.log.verifications import TableProgress
+from ticdc_assets.log.verifications import TableProgress
 from ticdc_assets.schema.types.mysql_type import integer_range
 from ticdc_assets.upstream.snapshot import UpstreamSnapshot
 from ticdc_assets.verify.canonical import ComparedColumn

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot, read_snapshot
-from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.log.verifications import (
+from ticdc_assets.log.applied_files import read_existing_snapshot, read_snapshot
+from ticdc_assets.log.snapshot import Snapshot
+from ticdc_assets.log.verifications import (
     Difference,
     Results,
     RunProgress,

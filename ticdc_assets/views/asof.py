@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.errors import ConfigError, TableCannotContinue, TicdcError
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.log.applied_files import (
+from ticdc_assets.log.applied_files import (
     find_base,
     find_newest_id,
     read_rows,
     read_snapshot,
 )
-from ticdc_assets.lake.log.folds import read_first_snapshot
-from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
+from ticdc_assets.log.folds import read_first_snapshot
+from ticdc_assets.log.snapshot import Snapshot, decide_as
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.rows.kept import split_kept
 from ticdc_assets.rows.lines import format_columns, sort_by_key

@@ -36,10 +36,10 @@ from ticdc_assets.lake.history.table_window import (
     read_start,
     require_files,
 )
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.applied_files import read_snapshot
-from ticdc_assets.lake.log.folds import find_valid_snapshot, read_first_snapshot
-from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.applied_files import read_snapshot
+from ticdc_assets.log.folds import find_valid_snapshot, read_first_snapshot
+from ticdc_assets.log.snapshot import Snapshot, decide_as
 from ticdc_assets.plan.steps import TableWork
 from ticdc_assets.rows.alteration import show_rows
 from ticdc_assets.rows.columns import DeltaColumn, list_delta_columns, read_delta_type

@@ -30,7 +30,7 @@ from ticdc_assets.lake.apply.table_features import (
     choose_new_properties,
     list_needed_properties,
 )
-from ticdc_assets.lake.log.applied_files import read_snapshot_names
+from ticdc_assets.log.applied_files import read_snapshot_names
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.rows.columns import list_delta_columns
 from ticdc_assets.rows.table_rows import write_table

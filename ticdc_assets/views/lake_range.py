@@ -7,8 +7,8 @@ import pyarrow.compute as pc
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso import compose, physical_ms
 from ticdc_assets.events.tso_text import describe_ts, describe_unix_time
-from ticdc_assets.lake.log.folds import read_fold
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.folds import read_fold
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.store.reader import LakeNotFound, LakeReader
 
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from pyarrow import fs
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.log.applied_files import find_newest_id, read_rows
-from ticdc_assets.lake.log.applied_row import STATE_INTERVAL, collect_versions
+from ticdc_assets.log.applied_files import find_newest_id, read_rows
+from ticdc_assets.log.applied_row import STATE_INTERVAL, collect_versions
 from ticdc_assets.store.delta_log import TableState, read_newest_state, read_state
 from ticdc_assets.store.reader import LakeNotFound, LakeReader
 

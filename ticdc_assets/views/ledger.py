@@ -26,14 +26,14 @@ from typing import Any
 import pyarrow.compute as pc
 
 from ticdc_assets.lake.events.erased_events import KIND
-from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.log.applied_files import read_rows
-from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
-from ticdc_assets.lake.log.folds import read_folds
-from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.log.spans import Span, find_span, list_spans
-from ticdc_assets.lake.log.stopped_names import list_stopped_names, list_stopped_tables
+from ticdc_assets.log.applied_files import read_rows
+from ticdc_assets.log.applied_row import RowCounts, TableCounts
+from ticdc_assets.log.folds import read_folds
+from ticdc_assets.log.snapshot import Snapshot
+from ticdc_assets.log.spans import Span, find_span, list_spans
+from ticdc_assets.log.stopped_names import list_stopped_names, list_stopped_tables
 from ticdc_assets.store.contracts import EVENT_IDENTITY
+from ticdc_assets.store.event_rows import make_table_name
 from ticdc_assets.store.reader import LakeNotFound, LakeReader, count_by
 from ticdc_assets.views.source_ledger import IS_ROW, SourceCount, SourceLedger
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import load as load_image
-from ticdc_assets.lake.log.loads import read_loads
+from ticdc_assets.log.loads import read_loads
 from ticdc_assets.plan.load import Load
 from ticdc_assets.rows.columns import INEXACT, choose_delta_names
 from ticdc_assets.rows.lines import format_blocks

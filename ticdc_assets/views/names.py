@@ -13,8 +13,8 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError, TicdcError
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.tso_text import describe_ts
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.applied_files import read_existing_snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.schema.catalog import table_key
 from ticdc_assets.schema.ddl.reader import read_ddl

@@ -11,15 +11,15 @@ import pyarrow.compute as pc
 from ticdc_assets.events import Bootstrap, RowChange, SchemaChange, TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.written import read_json
-from ticdc_assets.lake.events.event_rows import (
+from ticdc_assets.log.snapshot import Snapshot
+from ticdc_assets.plan.state import DdlName, Incarnation, ShownStatus, State, ddl_name
+from ticdc_assets.store.delta_log import count_rows
+from ticdc_assets.store.event_rows import (
     SCHEMA,
     make_table_name,
     read_row_change,
     read_statements,
 )
-from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.plan.state import DdlName, Incarnation, ShownStatus, State, ddl_name
-from ticdc_assets.store.delta_log import count_rows
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.table_names import split_name
 

@@ -12,7 +12,7 @@ from ticdc_assets.events.duration import format_seconds
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.events.tso_text import format_time
-from ticdc_assets.lake.log.proofs import (
+from ticdc_assets.log.proofs import (
     NIGHT,
     NightCost,
     TableProof,

@@ -16,13 +16,13 @@ from ticdc_assets.errors import CONTENT_ERRORS
 from ticdc_assets.events import ColumnType, Op, RowChange, TableSchema
 from ticdc_assets.events.row_image import load
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.events.event_rows import SCHEMA, make_table_name, read_row_change
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.schema.types.checksum import Status, verify_checksum
 from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.schema.types.value_reader import make_reader
 from ticdc_assets.schema.types.value_writer import make_writer
 from ticdc_assets.store.contracts import EVENT_IDENTITY
+from ticdc_assets.store.event_rows import SCHEMA, make_table_name, read_row_change
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.names import LakeNames
 from ticdc_assets.views.overview import SchemaVersionRow, read_schema_versions

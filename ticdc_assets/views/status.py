@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.events.written import read_json
-from ticdc_assets.lake.log.applied_files import find_newest_id
 from ticdc_assets.lake.quarantine import list_faults
+from ticdc_assets.log.applied_files import find_newest_id
 from ticdc_assets.plan.state import UnknownTable
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.last_run import LastRun, read_last_run

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.retention import Retention
+from ticdc_assets.log.applied_files import read_existing_snapshot
 from ticdc_assets.store.lake import find_folder
 from ticdc_assets.store.log_files import LOG_FOLDER
 from ticdc_assets.store.old_files import StoredFile, list_stored_files

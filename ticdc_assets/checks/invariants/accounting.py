@@ -6,8 +6,8 @@ from ticdc_assets.checks.invariants.context import CheckContext
 from ticdc_assets.checks.invariants.invariant import Result, promise
 from ticdc_assets.checks.invariants.queries import KnownRows
 from ticdc_assets.errors import ChecksumMismatch
-from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.quarantine import list_faults
+from ticdc_assets.store.event_rows import make_table_name
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.ledger import build_ledger
 

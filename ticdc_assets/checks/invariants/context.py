@@ -33,9 +33,9 @@ from ticdc_assets.checks.invariants.queries import (
 from ticdc_assets.checks.invariants.range_log import RangeLog
 from ticdc_assets.checks.invariants.row_faults import list_faults
 from ticdc_assets.errors import ChecksumMismatch
-from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.log.erasures import read_erasures
+from ticdc_assets.log.erasures import read_erasures
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.store.event_rows import make_table_name
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.small_tables import can_hold, open_frame
 

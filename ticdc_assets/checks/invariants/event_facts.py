@@ -11,9 +11,9 @@ import pyarrow as pa
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import FETCHED, row_image
 from ticdc_assets.events.written import read_json
-from ticdc_assets.lake.events.event_rows import read_position
 from ticdc_assets.store.arrow import arrow_schema
 from ticdc_assets.store.contracts import EVENT_IDENTITY
+from ticdc_assets.store.event_rows import read_position
 
 _KEPT = (
     *("batch", "seq", "index", "kind", "name", "database", "table", "op", "commit_ts"),

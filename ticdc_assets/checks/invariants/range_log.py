@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow.compute as pc
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.log.applied_files import read_snapshot
-from ticdc_assets.lake.log.applied_row import APPLIED_COLUMNS, AppliedRow, decode_applied_row
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.applied_files import read_snapshot
+from ticdc_assets.log.applied_row import APPLIED_COLUMNS, AppliedRow, decode_applied_row
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.store.event_rows import make_table_name
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 

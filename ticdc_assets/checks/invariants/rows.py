@@ -5,7 +5,7 @@ from ticdc_assets.checks.invariants.invariant import Result, promise
 from ticdc_assets.checks.invariants.queries import KnownRows
 from ticdc_assets.checks.invariants.row_faults import Fault, list_faults
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
+from ticdc_assets.store.event_rows import make_table_name, read_statements
 from ticdc_assets.stream.rules import make_rules
 
 # Identify a row event without showing its values.

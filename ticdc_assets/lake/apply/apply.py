@@ -22,13 +22,12 @@ from ticdc_assets.lake.apply.quarantined_rows import (
 from ticdc_assets.lake.apply.table_outcome import TableOutcome
 from ticdc_assets.lake.apply.window import PreparedWindow, has_files, prepare_window
 from ticdc_assets.lake.apply.window_work import WindowWork
-from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.log.applied import write_snapshot
-from ticdc_assets.lake.log.applied_files import read_snapshot
-from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
-from ticdc_assets.lake.log.folds import find_valid_snapshot, read_first_snapshot
-from ticdc_assets.lake.log.schema_history import write_history, write_tables
-from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
+from ticdc_assets.log.applied import write_snapshot
+from ticdc_assets.log.applied_files import read_snapshot
+from ticdc_assets.log.applied_row import RowCounts, TableCounts
+from ticdc_assets.log.folds import find_valid_snapshot, read_first_snapshot
+from ticdc_assets.log.schema_history import write_history, write_tables
+from ticdc_assets.log.snapshot import Snapshot, decide_as
 from ticdc_assets.plan.gaps import mark_gaps
 from ticdc_assets.plan.plan import Plan, needs_layouts, needs_window_at_start, record_outcomes
 from ticdc_assets.plan.replay import (
@@ -43,6 +42,7 @@ from ticdc_assets.plan.replay import (
 from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.schema.catalog import key_of
+from ticdc_assets.store.event_rows import make_table_name
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.stream.problem import Problem

@@ -16,12 +16,12 @@ from ticdc_assets.events import SchemaChange
 from ticdc_assets.lake.apply.control_events import ControlEvents
 from ticdc_assets.lake.apply.quarantined_rows import write_quarantined_rows
 from ticdc_assets.lake.apply.table_outcome import TableOutcome
-from ticdc_assets.lake.events.event_rows import read_statements
-from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
-from ticdc_assets.lake.log.folds import Fold
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.applied_row import RowCounts, TableCounts
+from ticdc_assets.log.folds import Fold
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.state import DdlName, ddl_name
 from ticdc_assets.rows.left_out import ORIGIN
+from ticdc_assets.store.event_rows import read_statements
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import OpenTables
 from ticdc_assets.stream.problem import Problem

@@ -20,17 +20,17 @@ from ticdc_assets.events import (
     Watermark,
     tso,
 )
-from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
-from ticdc_assets.lake.log.definitions import read_definitions
-from ticdc_assets.lake.log.folds import Fold, read_fold
-from ticdc_assets.lake.log.loads import find_covered_ts, read_loads
-from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.raw.ingest_records import read_known_partitions
+from ticdc_assets.log.definitions import read_definitions
+from ticdc_assets.log.folds import Fold, read_fold
+from ticdc_assets.log.loads import find_covered_ts, read_loads
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.definitions import Definition
 from ticdc_assets.plan.gaps import end_gap
 from ticdc_assets.plan.load import Load
 from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.plan.state import Gap, State, ddl_name
+from ticdc_assets.store.event_rows import make_table_name, read_statements
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader, OpenTables
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker, WatermarkState

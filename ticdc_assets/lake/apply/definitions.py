@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from ticdc_assets.errors import CONTENT_ERRORS, ConfigError, describe_content_error
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.control_events import ControlEvents, find_definitions
-from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.events.large_rows import find_obstacle
-from ticdc_assets.lake.log.definitions import append_definitions
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.definitions import append_definitions
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.definitions import Definition, Wanted, find_wanted, want_before
 from ticdc_assets.protocols.registry import get_ordering
 from ticdc_assets.schema.catalog import key_of
+from ticdc_assets.store.event_rows import make_table_name
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.stream.ordering import place_row
 from ticdc_assets.stream.problem import Problem

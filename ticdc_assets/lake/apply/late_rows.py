@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.lake.apply.control_events import ControlEvents
 from ticdc_assets.lake.apply.pending_rows import are_same_events
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.replay import LateRows
 from ticdc_assets.store.contracts import EVENT_IDENTITY
 

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.plan.ddl_cuts import DdlCuts
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.schema.inference import statement_order
 from ticdc_assets.store.arrow import replace_surrogates
+from ticdc_assets.store.event_rows import make_table_name
 
 # What the rows of a group share, besides the DDLs before them.
 _GROUP = (

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from ticdc_assets.lake.log.applied_row import TableCounts
+from ticdc_assets.log.applied_row import TableCounts
 
 
 @dataclass(frozen=True)

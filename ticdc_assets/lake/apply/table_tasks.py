@@ -20,8 +20,7 @@ from ticdc_assets.lake.apply.event_blocks import Block, make_block, skip_empty
 from ticdc_assets.lake.apply.pending_rows import PLACED, name_events, select_segment
 from ticdc_assets.lake.apply.spread_tasks import SpreadFile, read_spread
 from ticdc_assets.lake.apply.time_spans import SpanFiles, find_span
-from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
+from ticdc_assets.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.plan.layout import PLAIN, Layout
 from ticdc_assets.plan.steps import ApplyRows, TableWork
 from ticdc_assets.rows.clustering import find_clustering_column, split_by_column
@@ -39,6 +38,7 @@ from ticdc_assets.rows.table_rows import (
 )
 from ticdc_assets.rows.value_positions import locate_value
 from ticdc_assets.store.data_files import WrittenFile, write_data_file
+from ticdc_assets.store.event_rows import make_table_name
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.stored_rows import StoredRows

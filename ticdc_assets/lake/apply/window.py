@@ -14,8 +14,8 @@ from ticdc_assets.lake.apply.pending_rows import (
     sample_row,
 )
 from ticdc_assets.lake.apply.row_groups import GroupOptions, list_groups, summarize
-from ticdc_assets.lake.log.named_tables import find_true_ts
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.named_tables import find_true_ts
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.ddl_cuts import find_cuts
 from ticdc_assets.plan.plan import Plan, WindowEvents, make_plan
 from ticdc_assets.protocols.registry import get_ordering, get_traits

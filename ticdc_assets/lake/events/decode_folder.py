@@ -28,7 +28,6 @@ from ticdc_assets.lake.events.quarantine import update_quarantine
 from ticdc_assets.lake.events.schema_files import (
     CsvTables,
     FindSchemas,
-    TableVersion,
     decode_control_files,
 )
 from ticdc_assets.plan.row_group import UndecodedFiles
@@ -37,6 +36,7 @@ from ticdc_assets.store.commits import group_by_size
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.work_size import count_little
+from ticdc_assets.stream.schema_versions import TableVersion
 
 _UNREADABLE = "cannot read {}: the schema file of its version is missing, or its storage is down"
 # Less work than this is done faster in this process than in Spark's workers.  It is counted in

@@ -26,13 +26,6 @@ from ticdc_assets.events import (
 )
 from ticdc_assets.events.written import read_json
 from ticdc_assets.lake.events.erased_events import ErasedEvents, leave_out_erased
-from ticdc_assets.lake.events.event_rows import (
-    SCHEMA,
-    Arrival,
-    make_batch,
-    make_table_name,
-    to_arrow,
-)
 from ticdc_assets.lake.events.large_rows import MOST_ROWS, LargeRows, lacks_row
 from ticdc_assets.lake.events.private_rows import (
     make_private_values,
@@ -45,6 +38,13 @@ from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.protocols.registry import get_ordering, make_file_decoder, make_topic_decoder
+from ticdc_assets.store.event_rows import (
+    SCHEMA,
+    Arrival,
+    make_batch,
+    make_table_name,
+    to_arrow,
+)
 from ticdc_assets.stream.private_values import PrivateValues
 from ticdc_assets.stream.reading import decode_record, decode_safely
 from ticdc_assets.upstream.snapshot import OpenUpstream

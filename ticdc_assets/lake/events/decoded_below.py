@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.lake.apply.below_fold import QUARANTINED_COLUMNS, quarantine_rows
 from ticdc_assets.lake.events.folded_events import remove_folded
-from ticdc_assets.lake.log.folds import read_fold
+from ticdc_assets.log.folds import read_fold
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 

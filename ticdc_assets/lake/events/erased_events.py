@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from ticdc_assets.errors import CONTENT_ERRORS
 from ticdc_assets.events.row_image import dump, load
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.log.erasures import Erasure, Place, make_digest, read_erasures
 from ticdc_assets.lake.raw.erased_records import ERASED
+from ticdc_assets.log.erasures import Erasure, Place, make_digest, read_erasures
 from ticdc_assets.store.reader import LakeReader
 
 KIND = ERASED

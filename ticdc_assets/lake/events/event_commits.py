@@ -8,11 +8,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ticdc_assets.lake.events.event_files import EventFile
-from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, make_batch, to_arrow
 from ticdc_assets.lake.raw.erased_records import ERASED
 from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.store.contracts import STATISTICS
 from ticdc_assets.store.data_files import write_data_file
+from ticdc_assets.store.event_rows import SCHEMA, Arrival, make_batch, to_arrow
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader, count_by
 from ticdc_assets.store.small_tables import open_files, read_schema

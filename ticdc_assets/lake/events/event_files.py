@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from ticdc_assets.lake.events.decode_workers import Worker
-from ticdc_assets.lake.events.event_rows import SCHEMA
 from ticdc_assets.store.contracts import STATISTICS
 from ticdc_assets.store.data_files import ROWS_PER_GROUP, WrittenFile, write_data_file
+from ticdc_assets.store.event_rows import SCHEMA
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import count_by
 from ticdc_assets.store.work_size import sized_for

@@ -15,12 +15,12 @@ from pyarrow import fs
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.events.event_files import write_events
-from ticdc_assets.lake.events.event_rows import SCHEMA
-from ticdc_assets.lake.log.folds import Fold, FoldedRows, make_counts, new_sums
-from ticdc_assets.lake.log.spans import Span
-from ticdc_assets.lake.log.stopped_names import Stopped
+from ticdc_assets.log.folds import Fold, FoldedRows, make_counts, new_sums
+from ticdc_assets.log.spans import Span
+from ticdc_assets.log.stopped_names import Stopped
 from ticdc_assets.store.data_files import WrittenFile
 from ticdc_assets.store.delta_log import DataFile, read_newest_state
+from ticdc_assets.store.event_rows import SCHEMA
 from ticdc_assets.store.file_blocks import read_blocks
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.lock import check_lock

@@ -19,9 +19,9 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import InvalidValue, MalformedMessage
 from ticdc_assets.events import FETCHED, Event, RowChange
 from ticdc_assets.events.row_image import dump, load
-from ticdc_assets.lake.events.event_rows import Arrival
 from ticdc_assets.lake.events.upstream_rows import Key, UpstreamTable
 from ticdc_assets.safe_text import describe_error
+from ticdc_assets.store.event_rows import Arrival
 from ticdc_assets.upstream.definition import read_definition
 from ticdc_assets.upstream.snapshot import (
     OpenUpstream,

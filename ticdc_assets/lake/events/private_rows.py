@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Quarantined, RowChange
-from ticdc_assets.lake.events.event_rows import Arrival
+from ticdc_assets.store.event_rows import Arrival
 from ticdc_assets.stream.private_values import PrivateValues, hide_values
 
 

@@ -16,14 +16,13 @@ from ticdc_assets.events import (
     TableSchema,
 )
 from ticdc_assets.lake.events.decode_workers import FolderReader, keep_greatest_watermark
-from ticdc_assets.lake.events.event_rows import Arrival
 from ticdc_assets.lake.events.pending_files import RawFile
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.registry import make_file_decoder
+from ticdc_assets.store.event_rows import Arrival
 from ticdc_assets.stream.reading import read_checkpoint, read_schema_events
+from ticdc_assets.stream.schema_versions import TableVersion
 
-# Database, table and table version.
-TableVersion = tuple[str, str, int]
 # Finds the schemas of table versions, given the statements that are not in `events` yet.
 FindSchemas = Callable[
     [Collection[TableVersion], list[SchemaChange | Bootstrap]], Mapping[TableVersion, TableSchema]

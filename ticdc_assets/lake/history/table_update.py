@@ -21,7 +21,7 @@ from ticdc_assets.lake.history.table_window import (
 )
 from ticdc_assets.lake.history.version_tasks import VersionsDone, VersionsTask
 from ticdc_assets.lake.history.versions_table import VersionsTable
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.plan.steps import ApplyRows, TableWork
 from ticdc_assets.rows.versions import is_by_row, list_schemas

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from ticdc_assets.lake.apply.table_tasks import TableTask, read_blocks
 from ticdc_assets.lake.apply.window import PreparedWindow, has_files
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.steps import TableWork, group_by_exchange
 from ticdc_assets.rows.kept import split_kept
 from ticdc_assets.rows.merging import Concerned

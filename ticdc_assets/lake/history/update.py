@@ -27,11 +27,11 @@ from ticdc_assets.lake.history.marks import UpdateMark
 from ticdc_assets.lake.history.table_update import Sized
 from ticdc_assets.lake.history.version_runs import run_tasks
 from ticdc_assets.lake.history.version_tasks import VersionsDone
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.applied_files import read_rows, read_snapshot
-from ticdc_assets.lake.log.applied_row import AppliedRow
-from ticdc_assets.lake.log.folds import find_valid_snapshot, read_fold
-from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
+from ticdc_assets.log.applied import read_last_snapshot
+from ticdc_assets.log.applied_files import read_rows, read_snapshot
+from ticdc_assets.log.applied_row import AppliedRow
+from ticdc_assets.log.folds import find_valid_snapshot, read_fold
+from ticdc_assets.log.snapshot import Snapshot, decide_as
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader

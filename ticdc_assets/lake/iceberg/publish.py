@@ -27,9 +27,9 @@ from ticdc_assets.lake.iceberg.published import (
 )
 from ticdc_assets.lake.iceberg.shown_table import ShownTable
 from ticdc_assets.lake.iceberg.table import KEPT_DAYS, MOST_METADATA_FILES, IcebergTable
-from ticdc_assets.lake.log.applied_files import read_snapshot
-from ticdc_assets.lake.log.named_tables import NamedTable, name_tables
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.applied_files import read_snapshot
+from ticdc_assets.log.named_tables import NamedTable, name_tables
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.arrow import replace_surrogates
 from ticdc_assets.store.lake import Lake, LakeSession

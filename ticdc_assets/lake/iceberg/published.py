@@ -11,7 +11,7 @@ import msgspec
 from pyarrow import fs
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.store.json_files import read_json_file, write_json_file
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.reader import LakeReader, create_folder, format_uri, open_folder

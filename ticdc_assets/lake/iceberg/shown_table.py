@@ -10,7 +10,7 @@ from ticdc_assets.lake.iceberg.data_files import describe_file, name_positions, 
 from ticdc_assets.lake.iceberg.files import LakeFiles, find_fault
 from ticdc_assets.lake.iceberg.published import make_uri
 from ticdc_assets.lake.iceberg.table import IcebergTable
-from ticdc_assets.lake.log.named_tables import NamedTable, describe_named, find_true_ts
+from ticdc_assets.log.named_tables import NamedTable, describe_named, find_true_ts
 from ticdc_assets.store.deletion_vector import read_deleted_rows
 from ticdc_assets.store.delta_log import DataFile as DeltaFile
 from ticdc_assets.store.delta_log import count_stored_rows, read_state

@@ -10,9 +10,7 @@ import pyarrow.compute as pc
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Bootstrap, Column, SchemaChange, TableSchema
 from ticdc_assets.events.written import read_json, write_json
-from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
-from ticdc_assets.lake.events.schema_files import TableVersion
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.state import State
 from ticdc_assets.plan.steps import SchemaVersion
 from ticdc_assets.rows.columns import format_mysql_type
@@ -21,11 +19,12 @@ from ticdc_assets.schema.reconciliation import reconcile
 from ticdc_assets.schema.types.mysql_type import map_to_delta_type
 from ticdc_assets.store.arrow import make_table, replace_surrogates
 from ticdc_assets.store.contracts import SCHEMA_HISTORY, TABLES
+from ticdc_assets.store.event_rows import make_table_name, read_statements
 from ticdc_assets.store.lake import LakeSession, find_folder
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.writer import LakeWriter
 from ticdc_assets.stream.privacy import restore_schema
-from ticdc_assets.stream.schema_versions import complete_schema_versions
+from ticdc_assets.stream.schema_versions import TableVersion, complete_schema_versions
 
 _FIELDS = (
     *("incarnation", "database", "table", "valid_from", "valid_to", "schema_version"),

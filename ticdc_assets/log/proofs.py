@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.lake.log.verifications import Verdict
+from ticdc_assets.log.verifications import Verdict
 from ticdc_assets.store.reader import LakeNotFound, LakeReader
 
 NIGHT = timedelta(days=1)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from ticdc_assets.lake.log.proofs import read_proofs
-from ticdc_assets.lake.log.verifications import Difference, Results, TableVerification
+from ticdc_assets.log.proofs import read_proofs
+from ticdc_assets.log.verifications import Difference, Results, TableVerification
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.writer import LakeWriter

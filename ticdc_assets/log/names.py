@@ -1,6 +1,6 @@
 """The names that tables had, read without Spark."""
 
-from ticdc_assets.lake.events.event_rows import make_table_name
+from ticdc_assets.store.event_rows import make_table_name
 from ticdc_assets.store.reader import LakeReader
 
 

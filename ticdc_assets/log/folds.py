@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from ticdc_assets.events.tso_text import describe_ts
-from ticdc_assets.lake.log.applied_files import read_snapshot, read_snapshot_names
-from ticdc_assets.lake.log.snapshot import Snapshot, choose_valid_snapshot
+from ticdc_assets.log.applied_files import read_snapshot, read_snapshot_names
+from ticdc_assets.log.snapshot import Snapshot, choose_valid_snapshot
 from ticdc_assets.store.arrow import arrow_schema
 from ticdc_assets.store.contracts import FOLDS
 from ticdc_assets.store.lake import LakeSession

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pyarrow.compute as pc
 
-from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.plan.state import Incarnation, State
+from ticdc_assets.store.event_rows import make_table_name
 from ticdc_assets.store.reader import OpenTables
 
 

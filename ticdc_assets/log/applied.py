@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from ticdc_assets.events.written import write_json
-from ticdc_assets.lake.log.applied_files import read_newest_snapshot, read_snapshot
-from ticdc_assets.lake.log.applied_row import (
+from ticdc_assets.log.applied_files import read_newest_snapshot, read_snapshot
+from ticdc_assets.log.applied_row import (
     STATE_INTERVAL,
     TableCounts,
 )
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.state import State
 from ticdc_assets.store.arrow import make_table
 from ticdc_assets.store.contracts import APPLIED

@@ -14,7 +14,7 @@ import msgspec
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from ticdc_assets.lake.log.progress import Progress
+from ticdc_assets.log.progress import Progress
 from ticdc_assets.store.arrow import arrow_schema, make_table
 from ticdc_assets.store.contracts import VERIFICATION_CONTRACTS
 from ticdc_assets.store.lake import Lake

@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from tests.made_lake import schema
-from ticdc_assets.lake.log.applied_row import AppliedRow, RowCounts, TableCounts
-from ticdc_assets.lake.log.catalog import (
+from ticdc_assets.log.applied_row import AppliedRow, RowCounts, TableCounts
+from ticdc_assets.log.catalog import (
     LakeCatalog,
     LakeTable,
     SchemaVersionEntry,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from ticdc_assets.events.written import read_json
-from ticdc_assets.lake.log.applied_row import (
+from ticdc_assets.log.applied_row import (
     APPLIED_COLUMNS,
     collect_versions,
     decode_applied_row,

@@ -14,7 +14,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json, write_json
-from ticdc_assets.lake.log.folds import read_fold
+from ticdc_assets.log.folds import read_fold
 from ticdc_assets.plan.load import Load, name_loaded_incarnation
 from ticdc_assets.protocols.registry import get_ordering
 from ticdc_assets.store.arrow import make_table, replace_surrogates

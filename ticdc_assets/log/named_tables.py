@@ -6,7 +6,7 @@ What is published of a table, by whichever format, states the same properties.
 import json
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.state import Incarnation, name_address
 from ticdc_assets.store.arrow import replace_surrogates
 

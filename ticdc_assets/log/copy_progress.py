@@ -2,7 +2,7 @@
 
 import msgspec
 
-from ticdc_assets.lake.log.progress import Progress
+from ticdc_assets.log.progress import Progress
 from ticdc_assets.store.lake import Lake
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from ticdc_assets.lake.log.applied_row import AppliedRow
+from ticdc_assets.log.applied_row import AppliedRow
 
 
 class Span(NamedTuple):

@@ -5,13 +5,13 @@ from typing import Any
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from ticdc_assets.lake.log.applied_row import (
+from ticdc_assets.log.applied_row import (
     APPLIED_COLUMNS,
     STATE_INTERVAL,
     AppliedRow,
     decode_applied_row,
 )
-from ticdc_assets.lake.log.snapshot import (
+from ticdc_assets.log.snapshot import (
     SNAPSHOT_COLUMNS,
     Snapshot,
     SnapshotName,

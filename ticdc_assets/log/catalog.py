@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.log.applied_row import AppliedRow, RowCounts
+from ticdc_assets.log.applied_row import AppliedRow, RowCounts
 
 # What identifies a schema version: incarnation, valid_from and SQL.
 VersionName = tuple[str, int, str]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from ticdc_assets.events.written import read_json, write_json
-from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
+from ticdc_assets.log.catalog import LakeCatalog, LakeTable
 
 
 class _Stored(Struct):

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ticdc_assets.lake.log.folds import TABLE, Fold, FoldedRows, Step
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.log.folds import TABLE, Fold, FoldedRows, Step
+from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.store.arrow import arrow_schema, make_table
 from ticdc_assets.store.contracts import FOLDS
 from ticdc_assets.store.lake import LakeSession

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from ticdc_assets.events.tso_text import from_datetime
-from ticdc_assets.lake.log.proofs import (
+from ticdc_assets.log.proofs import (
     NightCost,
     Proofs,
     TableProof,
@@ -17,7 +17,7 @@ from ticdc_assets.lake.log.proofs import (
     count_nights,
     read_proofs,
 )
-from ticdc_assets.lake.log.verifications import Results, TableVerification
+from ticdc_assets.log.verifications import Results, TableVerification
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.proofs import ProvenTable

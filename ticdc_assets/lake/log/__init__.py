@@ -1,1 +1,0 @@
-"""The lake's own records: the applied log, the schema history and the catalog of tables."""
