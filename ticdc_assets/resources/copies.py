@@ -14,9 +14,9 @@ from ticdc_assets.resources.copy_databases import DuckDbCopy, MySqlCopy, Postgre
 from ticdc_assets.resources.copy_files import FolderCopy
 from ticdc_assets.resources.copy_names import FOLDERS, WAREHOUSES, make_templates
 from ticdc_assets.safe_text import remember_secret
+from ticdc_assets.verify.batches import SETTING as _SETTING
 from ticdc_assets.verify.batches import Copy
 
-_SETTING = "--against"
 _FORMS = (
     "must begin with delta:, parquet:, iceberg: or duckdb: and a path, or be"
     " mysql://USER@HOST:PORT/DATABASE or postgresql://USER@HOST:PORT/DATABASE"

@@ -17,9 +17,9 @@ from ticdc_assets.resources.upstream import UpstreamDatabase
 from ticdc_assets.safe_text import describe_error, redact
 from ticdc_assets.upstream.snapshot import TableUnreadable, UpstreamError
 from ticdc_assets.upstream.sql import decode, quote_text
+from ticdc_assets.verify.batches import SETTING as _SETTING
 from ticdc_assets.verify.batches import RowSource, SqlTable
 
-_SETTING = "--against"
 _ROWS_PER_BATCH = 65_536
 # DuckDB's row groups have 122,880 rows each.
 _ROWS_PER_UNIT = 16 * 122_880
