@@ -134,6 +134,8 @@ def _add_copy_options(copy: "argparse._ArgumentGroup") -> None:
     copy.add_argument(
         "--ca", metavar="FILE", help="use TLS; the server's certificate must be of this authority"
     )
+    copy.add_argument("--cert", metavar="FILE", help="with --ca: the client's own certificate")
+    copy.add_argument("--key", metavar="FILE", help="the private key of --cert")
 
 
 def _add_limits(group: "argparse._ArgumentGroup") -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.client_settings import Reference
+from ticdc_assets.changefeed.upstream import make_tls
 from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.lake import open_lake
 from ticdc_assets.cli.output import print_records, say, warn
@@ -25,7 +26,10 @@ from ticdc_assets.verify.verify import verify as verify_tables
 # Rows of a table that are printed; the lake's table `differences` has more of them.
 _PRINTED = 10
 # The options that only a copy has.
-_OF_COPIES = ("upstream", "at", "table_name", "sample", "password_env", "password_file", "ca")
+_OF_COPIES = (
+    *("upstream", "at", "table_name", "sample", "password_env", "password_file"),
+    *("ca", "cert", "key"),
+)
 _NEXT = {
     "lake": "next: verify without --against compares the lake with TiDB, and why TABLE KEY shows"
     " how the lake came to have a row",
@@ -109,9 +113,11 @@ def _open_copy(options: argparse.Namespace, feed: Changefeed) -> AgainstEnvironm
         password = Reference("env", options.password_env)
     elif options.password_file is not None:
         password = Reference("file", options.password_file)
-    copy = open_copy(
-        options.against, table_name=options.table_name, password=password, ca=options.ca
-    )
+    try:
+        tls = make_tls(options.ca, options.cert, options.key)
+    except ValueError as error:
+        raise ConfigError(f"needs --ca, --cert and --key: {error}", setting="--cert") from None
+    copy = open_copy(options.against, table_name=options.table_name, password=password, tls=tls)
     return AgainstEnvironment(
         open_lake(options),
         copy,

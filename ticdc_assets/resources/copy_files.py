@@ -23,13 +23,13 @@ from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader, open_folder, open_table
 from ticdc_assets.store.stored_rows import StoredRows
 from ticdc_assets.upstream.snapshot import TableUnreadable
-from ticdc_assets.verify.batches import SETTING as _SETTING
 from ticdc_assets.verify.batches import RowSource
 from ticdc_assets.verify.lake_rows import group_files
 
 if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, StaticTable
 
+_SETTING = "--against"
 _METADATA = re.compile(r"(?:v?(\d+))(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
 _ROWS_PER_BATCH = 65_536
 Kind = Literal["delta", "parquet", "iceberg"]

@@ -28,7 +28,7 @@ from ticdc_assets.upstream.snapshot import (
     UpstreamSnapshot,
 )
 from ticdc_assets.verify.batch_side import BatchSide
-from ticdc_assets.verify.batches import SETTING, Copy, SqlTable
+from ticdc_assets.verify.batches import Copy, SqlTable
 from ticdc_assets.verify.columns import KeyHidden, NotComparable
 from ticdc_assets.verify.copy_columns import CopyMatch, match_batches, match_sql
 from ticdc_assets.verify.copy_table import (
@@ -181,8 +181,10 @@ class _Run:
         except (KeyHidden, OnlySpark, NotComparable) as error:
             found = replace(blank, reason=str(error))
         except (TableUnreadable, ConfigError) as error:
-            is_of_table = isinstance(error, TableUnreadable) or error.setting == SETTING
-            if isinstance(error, UpstreamError) and not is_of_table:
+            # Errors of a copy name an option, and those of upstream a setting.
+            is_of_copy = (error.setting or "").startswith("--")
+            is_lost = isinstance(error, UpstreamError) and not isinstance(error, TableUnreadable)
+            if is_lost and not is_of_copy:
                 # Upstream is lost for all tables: the next run continues this one.
                 raise
             found = replace(blank, reason=error.reason)

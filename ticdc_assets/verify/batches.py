@@ -9,9 +9,6 @@ import pyarrow as pa
 
 from ticdc_assets.upstream.snapshot import UpstreamSnapshot
 
-# What errors of a copy name; those of the database upstream name its settings.
-SETTING = "--against"
-
 
 class RowSource(Protocol):
     """The rows of a table, in units that are read one after the other, any number of times."""
