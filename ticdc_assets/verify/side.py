@@ -51,7 +51,7 @@ class Digest(NamedTuple):
 class Entry(NamedTuple):
     """A row by its key: the position, the canonical texts of the key, and the hash of the row.
 
-    A side may state equal rows once, with their number.
+    A side states equal rows of a table without a key once, with their number.
     """
 
     position: int
