@@ -20,8 +20,8 @@ class MariaDb(SqlServer):
 
 
 @contextmanager
-def run_mariadb(folder: Path) -> Iterator[MariaDb]:
-    """Run a server that keeps its data below a folder."""
+def run_mariadb(folder: Path, *settings: str) -> Iterator[MariaDb]:
+    """Run a server that keeps its data below a folder; `settings` are of its command line."""
     server = shutil.which("mariadbd")
     install = shutil.which("mariadb-install-db")
     if server is None or install is None:
@@ -37,6 +37,7 @@ def run_mariadb(folder: Path) -> Iterator[MariaDb]:
     command = [server, "--no-defaults", f"--datadir={data}", f"--socket={folder}/socket"]
     command += [f"--user={getpass.getuser()}", f"--port={port}"]
     command += [f"--bind-address={HOST}", f"--pid-file={folder}/pid"]
+    command += settings
     # What a test loads need not survive a power failure.
     command += ["--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=128M"]
     with run_server(command, folder, "mariadb") as process:

@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,8 +39,10 @@ class Postgres:
 
 
 @contextmanager
-def run_postgres(folder: Path) -> Iterator[Postgres]:
-    """Run a server that keeps its data below a folder."""
+def run_postgres(
+    folder: Path, settings: Mapping[str, str] = {}, access: str = ""
+) -> Iterator[Postgres]:
+    """Run a server that keeps its data below a folder; `access` states who may connect, and how."""
     installed = sorted(_PROGRAMS.glob("*/bin/postgres"))
     if not installed:
         # It comes with the system: no dependency of the project could install it.
@@ -57,9 +59,12 @@ def run_postgres(folder: Path) -> Iterator[Postgres]:
     install += ["-A", "scram-sha-256", "--pwfile", folder / "password"]
     install += ["-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
     subprocess.run(install, check=True, capture_output=True, cwd="/tmp")
+    if access:
+        (folder / "data" / "pg_hba.conf").write_text(access)
     port = free_port()
     command = [*as_user, programs / "postgres", "-D", folder / "data", "-h", HOST, "-F"]
     command += ["-p", str(port), "-k", folder]
+    command += [f"--{name}={value}" for name, value in settings.items()]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, cwd="/tmp", stdout=log, stderr=subprocess.STDOUT)
     try:

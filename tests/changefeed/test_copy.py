@@ -7,6 +7,7 @@ import pytest
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.changefeed.copy import DeclaredCopy
+from ticdc_assets.changefeed.upstream import Tls
 from ticdc_assets.errors import ConfigError
 
 
@@ -21,12 +22,14 @@ def test_all_settings(tmp_path: Path) -> None:
     table = """uri = "postgresql://verify@replica/shop"
         table-name = "{schema}_{table}"
         password-file = "secret"
-        ca = "ca.pem\""""
+        ca = "ca.pem"
+        cert = "cert.pem"
+        key = "/keys/key.pem\""""
     assert declare(tmp_path, table).copy == DeclaredCopy(
         "postgresql://verify@replica/shop",
         "{schema}_{table}",
         Reference("file", f"{tmp_path}/secret"),
-        f"{tmp_path}/ca.pem",
+        Tls(f"{tmp_path}/ca.pem", f"{tmp_path}/cert.pem", "/keys/key.pem"),
     )
 
 
@@ -40,6 +43,9 @@ def test_all_settings(tmp_path: Path) -> None:
             'uri = "delta:/x"\npassword-env = "A"\npassword-file = "b"',
             "password-env and password-file are both set",
         ),
+        ('uri = "mysql://u@h"\nca = "a"\ncert = "b"', "key is missing"),
+        ('uri = "mysql://u@h"\nca = "a"\nkey = "b"', "cert is missing"),
+        ('uri = "mysql://u@h"\ncert = "a"\nkey = "b"', "ca is missing"),
     ],
 )
 def test_what_is_wrong_is_said_without_the_password(

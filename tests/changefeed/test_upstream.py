@@ -6,7 +6,7 @@ import pytest
 
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.changefeed.client_settings import Reference
-from ticdc_assets.changefeed.upstream import Upstream
+from ticdc_assets.changefeed.upstream import Tls, Upstream
 from ticdc_assets.errors import ConfigError
 
 
@@ -26,8 +26,12 @@ def test_a_database_is_declared_with_a_reference_to_its_password(tmp_path: Path)
         "verify",
         4000,
         Reference("file", str(tmp_path / "secret")),
-        str(tmp_path / "ca.pem"),
+        Tls(str(tmp_path / "ca.pem")),
     )
+    files = 'ca = "ca.pem"\ncert = "cert.pem"\nkey = "key.pem"'
+    upstream = declare(tmp_path, f'host = "h"\nuser = "u"\n{files}').upstream
+    places = (str(tmp_path / f"{name}.pem") for name in ("ca", "cert", "key"))
+    assert upstream == Upstream("h", "u", tls=Tls(*places))
     table = 'host = "::1"\nport = 3306\nuser = "verify"\npassword-env = "SHOP_PASSWORD"'
     upstream = declare(tmp_path, table).upstream
     assert upstream == Upstream("::1", "verify", 3306, Reference("env", "SHOP_PASSWORD"))
@@ -51,6 +55,8 @@ def test_a_database_is_declared_with_a_reference_to_its_password(tmp_path: Path)
             'host = "a"\nuser = "u"\npassword-env = "A"\npassword-file = "hunter22"',
             "are both set: remove one",
         ),
+        ('host = "a"\nuser = "u"\ncert = "c"\nkey = "k"', "ca is missing"),
+        ('host = "a"\nuser = "u"\nca = "a"\ncert = "c"', "key is missing"),
         ('host = "a"\nuser = 1', "user must be a string"),
         *(
             (f'host = "a"\nuser = "u"\nprove-every-days = {wrong}', "a number from 1 to 90")

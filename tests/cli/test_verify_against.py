@@ -8,8 +8,16 @@ import pyarrow as pa
 import pytest
 
 from tests.cli.conftest import Run, Shop
-from tests.lake.copies import make_items, make_table, put_items, write_delta, write_parquet
+from tests.lake.copies import (
+    ITEMS,
+    make_items,
+    make_table,
+    put_items,
+    write_delta,
+    write_parquet,
+)
 from tests.lake.upstream_copy import UpstreamCopy
+from tests.tidb_server import Tidb
 from ticdc_assets import definitions
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.plan.state import Incarnation
@@ -55,6 +63,40 @@ def test_the_command_says_first_whether_they_are_equal_and_last_what_to_do(
     assert 0 <= found["lake_rows"] == found["upstream_rows"] < 20
 
 
+def test_a_copy_is_compared_with_the_tidb_that_is_declared(
+    tidb: Tidb, tmp_path: Path, run: Run
+) -> None:
+    lake = UpstreamCopy.make(None, tmp_path / "lake", None)  # type: ignore[arg-type]
+    # The lake has other rows.
+    put_items(lake, make_items(3))
+    values = ", ".join(map(str, make_items(20)))
+    tidb.run(
+        *("DROP DATABASE IF EXISTS shop", "CREATE DATABASE shop", "USE shop", ITEMS),
+        f"INSERT INTO items VALUES {values}",
+    )
+    ts = tidb.now()
+    tidb.run("DELETE FROM shop.items WHERE id > 10")
+    options = ["--changefeeds", tidb.declare(tmp_path / "changefeeds.toml")]
+    options += ["--lake", tmp_path / "lake", "--upstream", "--at", ts]
+    same = write_delta(tmp_path / "same", "shop", "items", make_table(make_items(20)))
+    code, out, err = run("verify", *options, "--against", same, "--max-connections", 2)
+    assert (code, err) == (0, [])
+    assert out.decode().splitlines()[0].startswith(f"shop.items: equal at {ts} ")
+    assert "  20 rows upstream, 20 in the copy; " in out.decode()
+
+    rows = make_table(make_items(20, {7: "other"}))
+    other = write_delta(tmp_path / "other", "shop", "items", rows)
+    code, out, err = run("verify", *options, "--against", other)
+    assert code == 1
+    assert "  next: let the copy reach a newer TSO and run it again" in out.decode()
+    assert err == ["differs: shop.items: 1 row: see the lake's table differences"]
+    code, out, _ = run("verify", *options, "--against", other, "--format", "json")
+    found = json.loads(out)
+    assert (found["against"], found["compared_with"]) == (other, "upstream")
+    assert (found["lake_rows"], found["upstream_rows"], found["resolved_ts"]) == (20, 20, ts)
+    assert [each["key"] for each in found["differences"]] == ['{"id": "7"}']
+
+
 def test_a_copy_of_the_truth_equals_the_lake_at_any_tso_in_any_number_of_parts(
     shop: Shop, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,7 +137,12 @@ def test_a_copy_of_the_truth_equals_the_lake_at_any_tso_in_any_number_of_parts(
         (["--sample", 5], "--sample: needs --against"),
         (
             ["--against", "delta:/x", "--max-connections", 2],
-            "--max-connections: cannot be",
+            "--max-connections: needs --upstream",
+        ),
+        (["--upstream"], "--upstream: needs --against"),
+        (
+            ["--against", "delta:/x", "--upstream"],
+            "changefeed f: declares no database upstream: add [changefeed.upstream]",
         ),
         (["--against", "ftp://x"], "--against: must begin with delta:"),
         (["--against", "mysql://u:hunter2-secret@h/d"], "--against: has a password in it"),

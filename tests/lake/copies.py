@@ -14,7 +14,7 @@ from pyiceberg.catalog.memory import InMemoryCatalog
 from tests.lake.upstream_copy import UpstreamCopy, read_schema
 from ticdc_assets.log.verifications import TableVerification
 from ticdc_assets.resources.copies import open_copy
-from ticdc_assets.verify.against import AgainstEnvironment, verify_copy
+from ticdc_assets.verify.against import AgainstEnvironment, OpenSnapshot, verify_copy
 
 ITEMS = "CREATE TABLE items (id int NOT NULL PRIMARY KEY, title varchar(20), price decimal(8,2))"
 # What differs: the kind, the key, and the columns.
@@ -75,17 +75,19 @@ WRITERS: dict[str, Write] = {
 }
 
 
+# Parameters: what is compared, and how much of it.
 def compare(
     lake: UpstreamCopy,
     uri: str,
     *tables: str,
     ts: int | None = None,
     share: float = 1.0,
+    open_upstream: OpenSnapshot | None = None,
     **options: Any,
 ) -> list[TableVerification]:
-    """Compare a lake with a copy."""
+    """Compare a lake, or a database, with a copy."""
     copy = open_copy(uri, **options)
-    environment = AgainstEnvironment(lake.lake, copy, ts, share)
+    environment = AgainstEnvironment(lake.lake, copy, ts, share, open_upstream=open_upstream)
     return list(verify_copy(environment, tables, lambda rows: None))
 
 

@@ -22,7 +22,7 @@ from ticdc_assets.schema.types.value_writer import make_writer
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.verify.canonical import ComparedColumn, hash_values, make_canonical
 from ticdc_assets.verify.lake_hashes import write_canonical, write_hash
-from ticdc_assets.verify.side import Comparison, Span
+from ticdc_assets.verify.side import ALL_HASHES, Comparison, Entry, Side, Span, Texts
 from ticdc_assets.verify.small_lake import SmallLakeSide
 from ticdc_assets.verify.spark_lake import SparkLakeSide
 from ticdc_assets.views.large_tables import make_frame
@@ -108,3 +108,38 @@ def test_spark_sums_up_the_spans_that_we_sum_up(spark: SparkSession, declared: s
             assert dict(theirs.sum_parts(spans, parts)) == dict(ours.sum_parts(spans, parts))
         assert sorted(theirs.list_entries(spans)) == sorted(ours.list_entries(spans))
     assert sorted(theirs.read_rows([low, 1, 7])) == sorted(ours.read_rows([low, 1, 7]))
+
+
+@pytest.mark.parametrize("kind", ["in this process", "with Spark"])
+def test_equal_rows_of_a_table_without_a_key_are_listed_once(
+    request: pytest.FixtureRequest, kind: str
+) -> None:
+    types = {"a": parse_type("int"), "b": parse_type("varchar(9)")}
+    columns = tuple(Column(name, type) for name, type in types.items())
+    deltas = list_delta_columns(TableSchema("d", "t", columns))
+    compared = tuple(
+        ComparedColumn(c.name, c.type, delta, c.type)
+        for c, delta in zip(columns, deltas, strict=True)
+    )
+    comparison = Comparison("d", "t", compared, (), None)
+    counts: dict[Texts, int] = {(b"1", b"x"): 3000, (b"2", None): 1, (None, None): 2}
+    side: Side
+    if kind == "with Spark":
+        none = f"CAST(NULL AS map<string, string>) {INEXACT}"
+        rows = [
+            (None if a is None else int(a), b and b.decode(), n) for (a, b), n in counts.items()
+        ]
+        made = request.getfixturevalue("spark").createDataFrame(rows, "a int, b string, n int")
+        repeated = made.selectExpr("a", "b", none, "explode(sequence(1, n)) one")
+        side = SparkLakeSide(repeated.drop("one"), comparison)
+    else:
+        side = SmallLakeSide([row for row, n in counts.items() for _ in range(n)], comparison)
+
+    entries = list(side.list_entries([ALL_HASHES]))
+    places = {row: hash_values(row, compared) for row in counts}
+    assert sorted(entries) == sorted(
+        Entry(places[row], (), places[row], n) for row, n in counts.items()
+    )
+    chosen = [row for row in counts if row[0] is not None]
+    found = list(side.read_rows([places[row] for row in chosen]))
+    assert sorted(found) == sorted((places[row], row) for row in chosen)

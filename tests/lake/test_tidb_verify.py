@@ -11,7 +11,7 @@ import pytest
 from tests.lake.tidb_feed import TidbFeed, TidbLake, busy, wait_for_writes
 from tests.tidb_server import Tidb
 from ticdc_assets.log.verifications import Results, TableVerification
-from ticdc_assets.upstream.snapshot import Row, UpstreamSnapshot
+from ticdc_assets.upstream.snapshot import Row, UpstreamError, UpstreamSnapshot
 
 # Clients write to them all the while.
 WRITTEN = {
@@ -161,6 +161,21 @@ def test_each_difference_is_named_while_clients_write_and_alter(tidb: Tidb, lake
     (shown,) = (d for d in verified["clustered"].differences if d.what == "differs")
     values = json.loads(shown.lake or ""), json.loads(shown.upstream or "")
     assert values == ({"v": "seed 1000003"}, {"v": "other"})
+
+
+def test_a_connection_that_is_lost_is_no_difference(tidb: Tidb, lake: TidbLake) -> None:
+    tidb.run("USE compared", "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    lake.load()
+    assert lake.advance(tidb.now()) == []
+
+    def lose(least: int, number: int) -> None:
+        if number >= least:
+            raise UpstreamError("lost", setting="host")
+
+    for least in range(3):
+        with pytest.raises(UpstreamError, match="host: lost"):
+            lake.verify(open_upstream=partial(interrupted, lake, partial(lose, least)))
+    assert lake.verify()["t"].verdict == "equal"
 
 
 # Types, keys, and the rows that are sent at most for four that differ.

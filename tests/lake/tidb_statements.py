@@ -38,22 +38,10 @@ def _number(low: int, high: int) -> Values:
     return draw
 
 
-def _float(random: Random) -> str:
-    return random.choice(
-        (
-            *(
-                "0",
-                "-0.1",
-                "1e20",
-                "1.5e-7",
-                "123456789.125",
-                "0.3333333333333333",
-                "1e6",
-                "-2.5e15",
-            ),
-            *("999999.5", "1234567", "0.00001", "16777216", "3.4e38"),
-        )
-    )
+_float = _pick(
+    *("0", "-0.1", "1e20", "1.5e-7", "123456789.125", "0.3333333333333333", "1e6", "-2.5e15"),
+    *("999999.5", "1234567", "0.00001", "16777216", "3.4e38"),
+)
 
 
 def _moment(digits: int) -> Values:
@@ -132,6 +120,28 @@ TABLES: dict[str, tuple[str, str]] = {
         " PARTITION BY HASH (`id`) PARTITIONS 3",
     ),
 }
+# A partition of the one and the other exchange their rows, whichever they have.
+_EXCHANGED = "`id` INT, `n` INT, `v` VARCHAR(40), `d` DECIMAL(20,5), PRIMARY KEY(`id`)"
+TABLES |= {
+    "span": (
+        _EXCHANGED,
+        " PARTITION BY RANGE (`id`) (PARTITION `low` VALUES LESS THAN (0),PARTITION `rest` VALUES"
+        " LESS THAN (MAXVALUE))",
+    ),
+    "loose": (_EXCHANGED, ""),
+}
+EXCHANGE = (
+    f"ALTER TABLE `{DATABASE}`.`span` EXCHANGE PARTITION `rest` WITH TABLE `{DATABASE}`.`loose`"
+)
+# With an id that it had before, `loose` would wait until Simple repeats its schema.
+_RENUMBER = (
+    "ALTER TABLE `span` REORGANIZE PARTITION `rest` INTO (PARTITION `rest` VALUES LESS THAN"
+    " (MAXVALUE))"
+)
+_VIEW = (
+    "CREATE ALGORITHM = UNDEFINED DEFINER = CURRENT_USER SQL SECURITY DEFINER VIEW"
+    f" `{DATABASE}`.`seen` AS SELECT `id`,`n` FROM `{DATABASE}`.`pair`"
+)
 # These have what takes care: collations in keys and partitions, or no key at all.
 ODD_TABLES: dict[str, tuple[str, str]] = {
     "folded": (
@@ -169,7 +179,10 @@ STATEMENTS = (
     "ALTER TABLE `pair` ADD COLUMN `first` DATETIME(3) DEFAULT _UTF8MB4'2020-01-01 00:00:00.5'"
     " FIRST",
     "ALTER TABLE `parts` DROP PARTITION `p2`",
+    EXCHANGE,
     "RENAME TABLE `named` TO `renamed`",
+    _VIEW,
+    "CREATE SEQUENCE `numbers`",
     "ALTER TABLE `derived` DROP COLUMN `g`",
     "TRUNCATE TABLE `hashed`",
     "ALTER TABLE `parts` REORGANIZE PARTITION `p9` INTO (PARTITION `p3` VALUES LESS THAN (160),"
@@ -180,10 +193,16 @@ STATEMENTS = (
     "ALTER TABLE `fresh` ADD INDEX `in`(`n`)",
     "ALTER TABLE `hashed` ADD COLUMN `ts` TIMESTAMP NULL DEFAULT _UTF8MB4'2024-05-06 07:08:09'",
     "DROP TABLE `fresh`",
+    "ALTER TABLE `loose` ADD COLUMN `late` INT DEFAULT 5",
+    "ALTER TABLE `span` ADD COLUMN `late` INT DEFAULT 5",
+    f"DROP VIEW `{DATABASE}`.`seen`",
+    _RENUMBER,
     "ALTER TABLE `types` DROP COLUMN `i`, ADD COLUMN `late` TIME(3) DEFAULT _UTF8MB4'10:00:00'",
     "RENAME TABLE `renamed` TO `passing`, `derived` TO `renamed`, `passing` TO `derived`",
     "ALTER TABLE `types` MODIFY COLUMN `e` ENUM('a','b','it''s','more') AFTER `id`",
+    EXCHANGE,
     "ALTER TABLE `parts` ADD COLUMN `k` INT DEFAULT 3 AFTER `id`",
+    "DROP SEQUENCE `numbers`",
     "CREATE TABLE `fresh` (`id` VARCHAR(9), `n` INT, `v` TEXT, PRIMARY KEY(`id`))",
     "ALTER TABLE `types` MODIFY COLUMN `id` BIGINT",
 )
@@ -198,6 +217,7 @@ class Statements:
         self.with_text_ids: set[str] = set()
         self._text_keys = False
         self._drawn = 0
+        self._exchanges = 0
 
     def draw(self, tables: dict[str, list[str]]) -> list[tuple[str, str]]:
         """Draw the statements of one transaction, each with its table; some may fail."""
@@ -301,6 +321,11 @@ class Statements:
                 "PARTITION BY KEY (`id`) PARTITIONS 2",
             ]
         kind, new = random.random(), f"t{self._drawn}"
+        if kind > 0.94:
+            self._exchanges += kind > 0.97
+            exchange = EXCHANGE if self._exchanges % 2 else _RENUMBER
+            view = random.choice((_VIEW, f"DROP VIEW `{DATABASE}`.`seen`"))
+            return exchange if kind > 0.97 else view
         if kind < 0.06:
             return f"TRUNCATE TABLE `{name}`"
         if kind < 0.1 and len(tables) > 4:

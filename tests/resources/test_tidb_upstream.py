@@ -16,6 +16,7 @@ from tests.sql_server import PASSWORD, USER, SqlServer, run_on
 from tests.tidb_server import Tidb, run_tidb
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.changefeed.client_settings import Reference
+from ticdc_assets.changefeed.upstream import Tls
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.load import upstream_pages
 from ticdc_assets.load.load import load_tables
@@ -258,10 +259,10 @@ def test_connections_are_encrypted_and_name_a_certificate_that_is_not_trusted(
     with run_tidb(tmp_path, "-cert", pem, "-key", pem) as tidb:
         for host in ("127.0.0.1", "localhost"):
             tidb.run(f"ALTER USER {USER}@'{host}' REQUIRE SSL")
-        with database(tidb, ca=str(tmp_path / "ca.pem")).open_snapshot(None) as upstream:
+        with database(tidb, tls=Tls(str(tmp_path / "ca.pem"))).open_snapshot(None) as upstream:
             ((_, cipher),) = upstream.query("SHOW STATUS LIKE 'Ssl_cipher'")
             assert cipher
-        other = database(tidb, ca=str(tmp_path / "other-ca.pem"))
+        other = database(tidb, tls=Tls(str(tmp_path / "other-ca.pem")))
         with pytest.raises(UpstreamError, match="certificate verify failed"), other.open_rows():
             pass
         with pytest.raises(UpstreamError, match="denied") as caught, database(tidb).open_rows():

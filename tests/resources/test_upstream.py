@@ -12,7 +12,7 @@ from tests.mariadb_server import MariaDb
 from tests.sql_server import PASSWORD
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.changefeed.client_settings import Reference
-from ticdc_assets.changefeed.upstream import Upstream
+from ticdc_assets.changefeed.upstream import Tls, Upstream
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.resources.upstream import UpstreamDatabase, find_upstream
 from ticdc_assets.upstream.snapshot import (
@@ -57,7 +57,7 @@ def test_errors_name_the_setting_and_never_the_password(
         ({"password": Reference("env", "WRONG")}, "upstream: user", "check user and password"),
         ({"password": Reference("env", "NONE")}, "upstream: password", "variable NONE"),
         ({"password": Reference("file", "/none")}, "upstream: password", "cannot be read"),
-        ({"ca": "/none.pem"}, "upstream: ca", "cannot be read: /none.pem"),
+        ({"tls": Tls("/none.pem")}, "upstream: ca", "cannot be read: /none.pem"),
         ({"port": 1}, "upstream: host", "127.0.0.1:1 must be reachable"),
     ]
     for changes, setting, reason in cases:

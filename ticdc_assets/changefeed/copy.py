@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.changefeed.sink_uri import nearest
-from ticdc_assets.changefeed.upstream import find_path, read_password, read_text
+from ticdc_assets.changefeed.upstream import Tls, read_password, read_text, read_tls
 
-_NAMES = ("uri", "table-name", "password-env", "password-file", "ca")
+_NAMES = ("uri", "table-name", "password-env", "password-file", "ca", "cert", "key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class DeclaredCopy:
     uri: str
     table_name: str | None = None
     password: Reference | None = None
-    ca: str | None = None
+    tls: Tls | None = None
 
 
 def read_copy(table: Mapping[str, Any], folder: Path) -> DeclaredCopy:
@@ -37,12 +37,11 @@ def read_copy(table: Mapping[str, Any], folder: Path) -> DeclaredCopy:
         raise ValueError("uri is missing")
     if has_password(uri):
         raise ValueError("uri has a password in it: write password-env or password-file")
-    ca = read_text(table, "ca")
     return DeclaredCopy(
         uri,
         read_text(table, "table-name"),
         read_password(table, folder),
-        ca and find_path(ca, folder),
+        read_tls(table, folder),
     )
 
 

@@ -17,7 +17,7 @@ from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.changefeed.sink_uri import nearest
 
 _NAMES = (
-    *("host", "port", "user", "password-env", "password-file", "ca"),
+    *("host", "port", "user", "password-env", "password-file", "ca", "cert", "key"),
     *("prove-every-days", "prove-minutes"),
 )
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
@@ -28,18 +28,27 @@ _MOST_MINUTES = 24 * 60
 
 
 @dataclass(frozen=True, slots=True)
-class Upstream:
-    """Where the database is, who connects, and where the password is.
+class Tls:
+    """The files of a connection with TLS.
 
-    With `ca`, the connection uses TLS, and the server's certificate must be of this authority and
-    for this host.
+    The server's certificate must be of the authority in `ca`, and for its host; `cert` and `key`
+    are the client's own certificate and its private key.
     """
+
+    ca: str
+    cert: str | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """Where the database is, who connects, and where the password is."""
 
     host: str
     user: str
     port: int = _PORT
     password: Reference | None = None
-    ca: str | None = None
+    tls: Tls | None = None
     # Every table is verified once in so many nights, each of which has so many minutes.
     prove_every_days: int | None = None
     prove_minutes: int | None = None
@@ -65,13 +74,12 @@ def read_upstream(table: Mapping[str, Any], folder: Path) -> Upstream:
     if not isinstance(port, int) or isinstance(port, bool) or not 0 < port < 1 << 16:
         raise ValueError("port must be a number from 1 to 65535")
     password = read_password(table, folder)
-    ca = read_text(table, "ca")
+    tls = read_tls(table, folder)
     days = _read_number(table, "prove-every-days", _MOST_DAYS)
     minutes = _read_number(table, "prove-minutes", _MOST_MINUTES)
     if minutes is not None and days is None:
         raise ValueError("prove-minutes bounds what prove-every-days begins: set that, too")
-    place = ca and find_path(ca, folder)
-    return Upstream(host, user, port, password, place, days, minutes)
+    return Upstream(host, user, port, password, tls, days, minutes)
 
 
 def read_password(table: Mapping[str, Any], folder: Path) -> Reference | None:
@@ -82,6 +90,24 @@ def read_password(table: Mapping[str, Any], folder: Path) -> Reference | None:
     if file:
         return Reference("file", find_path(file, folder))
     return Reference("env", variable) if variable else None
+
+
+def read_tls(table: Mapping[str, Any], folder: Path) -> Tls | None:
+    """Read which files a connection with TLS uses."""
+    named = (read_text(table, name) for name in ("ca", "cert", "key"))
+    return make_tls(*(name and find_path(name, folder) for name in named))
+
+
+def make_tls(ca: str | None, cert: str | None, key: str | None) -> Tls | None:
+    """Return the files of a connection; raise a ValueError that names the one that is missing."""
+    if (cert is None) != (key is None):
+        missing, given = ("key", "cert") if key is None else ("cert", "key")
+        raise ValueError(f"{missing} is missing: a client's certificate needs it beside {given}")
+    if ca is not None:
+        return Tls(ca, cert, key)
+    if cert is not None:
+        raise ValueError("ca is missing: with cert, name who signed the server's certificate, too")
+    return None
 
 
 def _read_number(table: Mapping[str, Any], name: str, most: int) -> int | None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ticdc_assets.cli.proof_records import Proof as Proof
 from ticdc_assets.cli.proof_records import Proofs as Proofs
 from ticdc_assets.events.tso import to_datetime
-from ticdc_assets.log.verifications import Verdict
+from ticdc_assets.log.verifications import Original, Verdict
 from ticdc_assets.plan.state import ShownStatus
 from ticdc_assets.resources.finding import Finding as Finding
 from ticdc_assets.store.last_run import RunCommand, RunResult
@@ -273,6 +273,7 @@ class Verify(Record, frozen=True, kw_only=True):
     seconds: float
     left_out: list[str]
     against: str | None
+    compared_with: Original | None
     share: float | None
     bytes_read: int | None
     differences: list[Difference]

@@ -175,6 +175,7 @@ verifications and differences have the results.  Exit code 1 if a table differs 
 
 With --against, the tables are compared with a copy that another pipeline has filled: folders of
 Delta, Parquet or Iceberg tables, a DuckDB file, or a database.  The lake is read as of --at.
+With --upstream, the copy is compared with TiDB as of --at instead, without a row of the lake.
 """,
     "resume": """\
 Resume a paused table where it stopped, after you have declared its keys or installed a newer

@@ -89,8 +89,13 @@ def add_verify_options(command: argparse.ArgumentParser) -> None:
         default=60.0,
         help="not with TiDB: how long a difference may last before it counts (default: 60)",
     )
+    _add_copy_options(
+        command.add_argument_group("a copy of another pipeline, in place of the database")
+    )
 
-    copy = command.add_argument_group("a copy of another pipeline, in place of the database")
+
+def _add_copy_options(copy: "argparse._ArgumentGroup") -> None:
+    """Add the options that name a copy, and what it is compared with."""
     copy.add_argument(
         "--against",
         metavar="URI",
@@ -98,11 +103,17 @@ def add_verify_options(command: argparse.ArgumentParser) -> None:
         " mysql://USER@HOST:PORT/DATABASE or postgresql://USER@HOST:PORT/DATABASE",
     )
     copy.add_argument(
+        "--upstream",
+        action="store_true",
+        default=None,
+        help="compare it with the TiDB that [changefeed.upstream] declares, in place of the lake",
+    )
+    copy.add_argument(
         "--at",
         metavar="TSO",
         type=parse_tso,
-        help="the TSO that the copy has reached (default: the newest applied one); "
-        + texts.TSO_FORMS,
+        help="the TSO that the copy has reached (default: the newest applied one; with --upstream,"
+        " the newest of TiDB); " + texts.TSO_FORMS,
     )
     copy.add_argument(
         "--table-name",
@@ -123,6 +134,8 @@ def add_verify_options(command: argparse.ArgumentParser) -> None:
     copy.add_argument(
         "--ca", metavar="FILE", help="use TLS; the server's certificate must be of this authority"
     )
+    copy.add_argument("--cert", metavar="FILE", help="with --ca: the client's own certificate")
+    copy.add_argument("--key", metavar="FILE", help="the private key of --cert")
 
 
 def _add_limits(group: "argparse._ArgumentGroup") -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.client_settings import Reference
+from ticdc_assets.changefeed.upstream import make_tls
 from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.lake import open_lake
 from ticdc_assets.cli.output import print_records, say, warn
@@ -25,11 +26,16 @@ from ticdc_assets.verify.verify import verify as verify_tables
 # Rows of a table that are printed; the lake's table `differences` has more of them.
 _PRINTED = 10
 # The options that only a copy has.
-_OF_COPIES = ("at", "table_name", "sample", "password_env", "password_file", "ca")
-_NEXT = (
-    "next: verify without --against compares the lake with TiDB, and why TABLE KEY shows how the"
-    " lake came to have a row"
+_OF_COPIES = (
+    *("upstream", "at", "table_name", "sample", "password_env", "password_file"),
+    *("ca", "cert", "key"),
 )
+_NEXT = {
+    "lake": "next: verify without --against compares the lake with TiDB, and why TABLE KEY shows"
+    " how the lake came to have a row",
+    "upstream": "next: let the copy reach a newer TSO and run it again: rows that were on their way"
+    " are equal then",
+}
 
 
 def verify(options: argparse.Namespace) -> int:
@@ -43,7 +49,7 @@ def verify(options: argparse.Namespace) -> int:
 
     night = None
     if options.against is not None:
-        results = verify_copy(_open_copy(options), options.table or (), show)
+        results = verify_copy(_open_copy(options, feed), options.table or (), show)
     else:
         environment = _open_upstream(options, feed)
         night = Night(environment, show) if options.share else None
@@ -93,10 +99,13 @@ def _open_upstream(options: argparse.Namespace, feed: Changefeed) -> Environment
     )
 
 
-def _open_copy(options: argparse.Namespace) -> AgainstEnvironment:
+def _open_copy(options: argparse.Namespace, feed: Changefeed) -> AgainstEnvironment:
     """Open the comparison with a copy."""
-    for name in (*read_limits(options), *(["share"] if options.share else [])):
-        raise ConfigError("cannot be combined with --against", setting=_name_option(name))
+    if options.share:
+        raise ConfigError("cannot be combined with --against", setting="--share")
+    limits = read_limits(options)
+    for name in () if options.upstream else limits:
+        raise ConfigError("needs --upstream with --against", setting=_name_option(name))
     if options.password_env is not None and options.password_file is not None:
         raise ConfigError("cannot be combined with --password-env", setting="--password-file")
     password = None
@@ -104,15 +113,18 @@ def _open_copy(options: argparse.Namespace) -> AgainstEnvironment:
         password = Reference("env", options.password_env)
     elif options.password_file is not None:
         password = Reference("file", options.password_file)
-    copy = open_copy(
-        options.against, table_name=options.table_name, password=password, ca=options.ca
-    )
+    try:
+        tls = make_tls(options.ca, options.cert, options.key)
+    except ValueError as error:
+        raise ConfigError(f"needs --ca, --cert and --key: {error}", setting="--cert") from None
+    copy = open_copy(options.against, table_name=options.table_name, password=password, tls=tls)
     return AgainstEnvironment(
         open_lake(options),
         copy,
         options.at,
         share=1.0 if options.sample is None else options.sample,
         with_values=read_preview_rows() > 0,
+        open_upstream=find_upstream(feed, **limits).open_snapshot if options.upstream else None,
     )
 
 
@@ -139,6 +151,7 @@ def _make_record(changefeed: str, found: TableVerification) -> records.Verify:
         seconds=round(found.seconds, 1),
         left_out=list(found.left_out),
         against=found.against,
+        compared_with=found.compared_with,
         share=found.share,
         bytes_read=found.bytes_read,
         differences=[
@@ -168,7 +181,8 @@ def _format(found: records.Verify) -> Iterator[str]:
     partly = ", in the columns that can be compared" if found.left_out else ""
     yield f"{name}: {found.verdict}{at}{partly}{sampled}"
     if found.lake_rows is not None and found.upstream_rows is not None:
-        rows = f"{texts.format_count(found.lake_rows, 'row')} in the lake"
+        place = "upstream" if found.compared_with == "upstream" else "in the lake"
+        rows = f"{texts.format_count(found.lake_rows, 'row')} {place}"
         spans = texts.format_count(found.ranges, "range")
         cost = f"{found.rows_sent:,} sent, {spans}, {found.seconds:.1f} s"
         where = "upstream" if found.against is None else "in the copy"
@@ -184,8 +198,8 @@ def _format(found: records.Verify) -> Iterator[str]:
         yield from (f"  not compared: {column}" for column in found.left_out)
     for difference in found.differences:
         yield f"  {_describe(difference)}"
-    if found.against is not None and found.verdict == "differs":
-        yield f"  {_NEXT}"
+    if found.compared_with is not None and found.verdict == "differs":
+        yield f"  {_NEXT[found.compared_with]}"
 
 
 def _describe(difference: records.Difference) -> str:

@@ -43,8 +43,8 @@ class CanalJson:
         return Record(None, table.message(row.change, row.ts, build_ms).encode())
 
     def ddl(self, ddl: Ddl, build_ms: int) -> Record:
-        table = ddl.stated.table if ddl.stated else ""
-        head = _head(ddl.database, table, "null", ddl.kind.name, is_ddl=True)
+        kind = "QUERY" if ddl.exchanged is not None else ddl.kind.name
+        head = _head(ddl.database, ddl.named, "null", kind, is_ddl=True)
         tail = f'"data":null,"old":null,"_tidb":{{"commitTs":{ddl.ts}}}}}'
         text = (
             f'{head}"es":{ddl.ts >> 18},"ts":{build_ms},"sql":{easy_string(ddl.sql)},'

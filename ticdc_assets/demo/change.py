@@ -61,10 +61,24 @@ DROP_INDEX = DdlKind(8, "DINDEX")
 TRUNCATE_TABLE = DdlKind(11, "TRUNCATE")
 MODIFY_COLUMN = DdlKind(12, "ALTER")
 RENAME_TABLE = DdlKind(14, "RENAME")
+CREATE_VIEW = DdlKind(21, "QUERY")
+DROP_VIEW = DdlKind(24, "QUERY")
+# In Canal-JSON it is a QUERY.
+EXCHANGE_PARTITION = DdlKind(42, "ALTER")
+
+
+class Exchanged(NamedTuple):
+    """The table whose rows EXCHANGE PARTITION puts into a partition: before and after."""
+
+    before: TableSchema
+    after: TableSchema
 
 
 class Ddl(Struct, frozen=True):
-    """A DDL in the wording of the new-architecture server; a DDL of a database has no table."""
+    """A DDL in the wording of the new-architecture server; a DDL of a database has no table.
+
+    `exchanged` is the other table of EXCHANGE PARTITION, and `view` what a DDL of a view is about.
+    """
 
     ts: int
     kind: DdlKind
@@ -72,11 +86,20 @@ class Ddl(Struct, frozen=True):
     database: str
     before: TableSchema | None = None
     after: TableSchema | None = None
+    exchanged: Exchanged | None = None
+    view: TableSchema | None = None
 
     @property
     def stated(self) -> TableSchema | None:
         """The schema that messages carry; for a dropped table, its last one."""
-        return self.after or self.before
+        return self.after or self.before or self.view
+
+    @property
+    def named(self) -> str:
+        """The table that messages without a schema name; empty for a DDL of a database."""
+        if self.exchanged is not None:
+            return self.exchanged.before.table
+        return "" if self.stated is None else self.stated.table
 
 
 Change = CommittedTransaction | Ddl

@@ -49,8 +49,8 @@ class OpenProtocol:
         return Record(b"".join(keys), b"".join(values))
 
     def ddl(self, ddl: Ddl, build_ms: int) -> Record:
-        table = ddl.stated.table if ddl.stated else ""
-        key = f'{{"ts":{ddl.ts},"scm":{raw_string(ddl.database)},"tbl":{raw_string(table)},"t":2}}'
+        names = f'"scm":{raw_string(ddl.database)},"tbl":{raw_string(ddl.named)}'
+        key = f'{{"ts":{ddl.ts},{names},"t":2}}'
         return _single(key, f'{{"q":{raw_string(ddl.sql)},"t":{ddl.kind.code}}}')
 
     def watermark(self, ts: int, build_ms: int) -> Record:

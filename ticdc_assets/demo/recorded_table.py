@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from ticdc_assets.demo.change import RowTexts, row_columns
 from ticdc_assets.demo.column_type import BINARY, FLOATS, INTEGERS, identifier
@@ -30,6 +31,7 @@ class RecordedTable:
     def __init__(self, table: TidbTable) -> None:
         self._table = table
         self.schema = table.schema
+        self.partition_ids = {id for _, id in table.partitions}
         self.moves = make_move_test(table.schema)
         columns = row_columns(table.schema)
         self._readers = [_make_reader(column) for column in columns]
@@ -46,6 +48,11 @@ class RecordedTable:
     def renamed(self, name: str) -> "RecordedTable":
         """Return the same table under another name."""
         schema = self.schema.with_name(self.schema.database, name)
+        return RecordedTable(self._table._replace(schema=schema))
+
+    def stored_as(self, id: int, version: int | None) -> "RecordedTable":
+        """Return the same table with other rows: those that TiDB stores under an id."""
+        schema = replace(self.schema, table_id=id, version=version)
         return RecordedTable(self._table._replace(schema=schema))
 
     def read(self, query: Query, clause: str = "") -> dict[Place, RowTexts]:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from ticdc_assets.demo import change
 from ticdc_assets.demo.change import (
@@ -19,24 +20,27 @@ from ticdc_assets.demo.change import (
     CommittedTransaction,
     Ddl,
     DdlKind,
+    Exchanged,
     Truth,
     row_columns,
 )
 from ticdc_assets.demo.column_type import identifier
 from ticdc_assets.demo.net_change import arrange_rows
 from ticdc_assets.demo.recorded_table import RecordedTable, Row
-from ticdc_assets.demo.tidb_table import DdlJob, TableInfo, decode_job, read_table
+from ticdc_assets.demo.tidb_table import DdlJob, TableInfo, decode_job, read_table, read_view
 from ticdc_assets.events.written import find_decoder
 
 _RENAME_TABLES = 47
+# CREATE, ALTER and DROP SEQUENCE: TiCDC sends none of them.
+_OF_SEQUENCES = (34, 35, 36)
 _NAME = "`((?:[^`]|``)+)`"
 _RENAMED = re.compile(f"{_NAME} TO (?:`[^`]+`[.])?{_NAME}")
 # How Simple and Canal-JSON name the DDLs of a type of job.
 _NAMES = {
-    "QUERY": (1, 2, 26),
+    "QUERY": (1, 2, 21, 24, 26),
     "CREATE": (3,),
     "ERASE": (4,),
-    "ALTER": (5, 6, 12, 13, 15, 17, 18, 19, 20, 22, 23, 41, 61, 64, 71, 72),
+    "ALTER": (5, 6, 12, 13, 15, 17, 18, 19, 20, 22, 23, 41, 42, 61, 64, 71, 72),
     "CINDEX": (7, 9, 32),
     "DINDEX": (8, 10, 33),
     "TRUNCATE": (11,),
@@ -156,6 +160,8 @@ class Recorder:
         return int(last or 0)
 
     def _record_job(self, job: DdlJob, sql: str) -> list[Ddl]:
+        if job.type in _OF_SEQUENCES:
+            return []
         ts = self._find_ts(job)
         self.tables = dict(self.tables)
         if job.type == _RENAME_TABLES:
@@ -168,8 +174,12 @@ class Recorder:
     def _record(self, ts: int, job: DdlJob, sql: str) -> Ddl:
         kind = _KINDS.get(job.type)
         info = job.binlog.table
-        if kind is None or (info is not None and (info.view or info.sequence)):
+        if kind is None:
             raise ValueError(f"the recorder knows no DDL of type {job.type}: {sql}")
+        if info is not None and info.view is not None:
+            return self._record_view(ts, kind, sql, info)
+        if kind == change.EXCHANGE_PARTITION and info is not None:
+            return self._exchange(ts, sql, info)
         if kind == change.RENAME_TABLE and info is not None:
             return self._rename(ts, info)
         if kind.name == "QUERY":
@@ -184,6 +194,27 @@ class Recorder:
             sql = f"DROP TABLE {self._qualify(before.schema.table)}"
             return Ddl(ts, kind, sql, self.database, before.schema)
         return self._define(ts, kind, sql, before, info)
+
+    def _record_view(self, ts: int, kind: DdlKind, sql: str, info: TableInfo) -> Ddl:
+        view = read_view(self.database, info)
+        if kind == change.DROP_VIEW:
+            # TiCDC sends one for each view of a statement.
+            sql = f"DROP VIEW {self._qualify(view.table)}"
+        return Ddl(ts, kind, sql, self.database, view=view)
+
+    def _exchange(self, ts: int, sql: str, info: TableInfo) -> Ddl:
+        """Record an EXCHANGE PARTITION: the partition and the other table swap their ids."""
+        before = self._remove(info.id)
+        ddl = self._define(ts, change.EXCHANGE_PARTITION, sql, before, info)
+        now = self.tables[info.name.text].partition_ids
+        then = set() if before is None else before.partition_ids
+        (came,), (went,) = now - then, then - now
+        other = self._remove(came)
+        if other is None:
+            raise ValueError(f"the recorder does not know the other table of {sql}")
+        after = other.stored_as(went, ddl.after.version if ddl.after else None)
+        self.tables[other.schema.table] = after
+        return replace(ddl, exchanged=Exchanged(other.schema, after.schema))
 
     def _rename(self, ts: int, info: TableInfo) -> Ddl:
         before = self._remove(info.id)

@@ -35,8 +35,9 @@ def arrange_changes(
         if isinstance(change, Ddl):
             ddls.append(change)
             stretches.append({})
-            if change.after is not None:
-                earliest[id(change.after)] = len(ddls)
+            for begun in change.after, change.exchanged and change.exchanged.after:
+                if begun is not None:
+                    earliest[id(begun)] = len(ddls)
             continue
         for row in change.rows:
             schema = id(row.table)

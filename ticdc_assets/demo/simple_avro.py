@@ -48,13 +48,14 @@ class SimpleAvro:
         return Record(None, table.message(row.change, row.ts, build_ms))
 
     def ddl(self, ddl: Ddl, build_ms: int) -> Record:
+        other = ddl.exchanged
         payload = {
             "type": ddl.kind.name,
             "sql": ddl.sql,
             "commitTs": ddl.ts,
             "buildTs": build_ms,
             "tableSchema": None if ddl.stated is None else table_schema(ddl.stated),
-            "preTableSchema": None,
+            "preTableSchema": None if other is None else table_schema(other.before),
         }
         return Record(None, _write("DDL", "DDL", payload))
 

@@ -38,6 +38,8 @@ class SimpleJson:
         }
         if ddl.stated is not None:
             message["tableSchema"] = table_schema(ddl.stated)
+        if ddl.exchanged is not None:
+            message["preTableSchema"] = table_schema(ddl.exchanged.before)
         return Record(None, compact(message).encode())
 
     def watermark(self, ts: int, build_ms: int) -> Record:

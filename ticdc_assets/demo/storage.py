@@ -121,11 +121,9 @@ class StorageWriter:
         return version
 
     def _ddl(self, ddl: Ddl) -> None:
-        if ddl.before is not None:
-            name = ddl.before.database, ddl.before.table
-            if (ended := self._current.pop(name, None)) is not None:
-                self._cut(ended, ddl.ts)
-                del self._versions[id(ended.schema)]
+        for schema in ddl.before, ddl.exchanged and ddl.exchanged.before:
+            if schema is not None:
+                self._end(schema, ddl.ts)
         if ddl.stated is None:
             if ddl.kind == DROP_DATABASE:
                 self._end_database(ddl)
@@ -139,6 +137,18 @@ class StorageWriter:
         self._put(path, content)
         if ddl.after is not None:
             self._begin(ddl.after, ddl.ts, path)
+        if ddl.exchanged is not None:
+            # A file without a DDL: the other table goes on.
+            other = ddl.exchanged.after
+            path, content = encode_table_schema(other, ddl.ts, "", 0, self._layout)
+            self._put(path, content)
+            self._begin(other, ddl.ts, path)
+
+    def _end(self, schema: TableSchema, ts: int) -> None:
+        """Write what a table has under a schema that a DDL ends."""
+        if (ended := self._current.pop((schema.database, schema.table), None)) is not None:
+            self._cut(ended, ts)
+            del self._versions[id(ended.schema)]
 
     def _end_database(self, ddl: Ddl) -> None:
         for name in [name for name in self._current if name[0] == ddl.database]:

@@ -132,6 +132,15 @@ def read_table(database: str, info: TableInfo) -> TidbTable:
     )
 
 
+def read_view(database: str, info: TableInfo) -> TableSchema:
+    """Return a view as messages state it: its columns have no types."""
+    kind = ColumnType("unspecified", charset="", collation="")
+    columns = tuple(Column(column.name.text, kind) for column in info.cols or ())
+    return TableSchema(
+        database, info.name.text, columns, (), table_id=info.id, version=info.update_timestamp
+    )
+
+
 def _read_column(stated: _Column) -> Column:
     kind = _read_type(stated.type)
     default = None if stated.default is None else str(stated.default)

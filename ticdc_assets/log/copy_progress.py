@@ -17,6 +17,8 @@ class CopyRun(msgspec.Struct):
     slices: list[int] | None
     # The templates of the names of the copy's tables.
     names: list[str] = []
+    # Whether it compares with the database upstream, and not with the lake.
+    upstream: bool = False
 
 
 class SideProgress(msgspec.Struct):

@@ -23,6 +23,7 @@ from ticdc_assets.store.sql import quote_standard_text
 from ticdc_assets.store.writer import ConcurrentCommit, LakeWriter
 
 Verdict = Literal["equal", "differs", "skipped"]
+Original = Literal["lake", "upstream"]
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,10 @@ class TableVerification:
     rows_sent: int = 0
     seconds: float = 0.0
     left_out: tuple[str, ...] = ()
-    # The URI of a copy, if it was compared with one; `upstream_rows` are then those of the copy.
+    # The URI of a copy, if one was compared; `upstream_rows` are then those of the copy, and
+    # `lake_rows` those of what it was compared with: the lake, or the database upstream.
     against: str | None = None
+    compared_with: Original | None = None
     share: float | None = None
     bytes_read: int | None = None
     differences: tuple[Difference, ...] = field(default=(), repr=False)
@@ -70,6 +73,11 @@ class TableVerification:
     @property
     def name(self) -> str:
         return f"{self.database}.{self.table}"
+
+    @property
+    def of_lake(self) -> bool:
+        """Whether it says something of the lake."""
+        return self.compared_with != "upstream"
 
     @property
     def id(self) -> str:
@@ -154,12 +162,12 @@ class Results:
         return self._choose_newest(of_copies=False)
 
     def read_newest_of_copies(self) -> dict[str, "TableVerification"]:
-        """Read the newest comparison of every incarnation with a copy, likewise."""
+        """Read the newest comparison of every incarnation in the lake with a copy, likewise."""
         return self._choose_newest(of_copies=True)
 
     def _choose_newest(self, *, of_copies: bool) -> dict[str, "TableVerification"]:
         rows = map(_read_row, self._read("verifications"))
-        chosen = (row for row in rows if (row.against is not None) == of_copies)
+        chosen = (row for row in rows if (row.against is not None) == of_copies and row.of_lake)
         return {row.incarnation: row for row in sorted(chosen, key=lambda row: row.verified_at)}
 
     def read_equal(self) -> dict[str, int]:
@@ -177,11 +185,12 @@ class Results:
         if opened is None:
             return
         columns = ["verification", "incarnation", "verified_at", "verdict"]
-        columns += [field.name for field in opened.schema().fields if field.name == "against"]
+        later = ("against", "compared_with")
+        columns += [field.name for field in opened.schema().fields if field.name in later]
         rows = self._reader.read(opened, columns).sort_by("verified_at").to_pylist()
         newest: dict[object, dict[str, Any]] = {}
         for row in rows:
-            place = row["incarnation"], row.get("against")
+            place = row["incarnation"], row.get("against"), row.get("compared_with")
             newest[place] = row
             if row["verdict"] == "equal":
                 newest[*place, "equal"] = row
@@ -213,7 +222,7 @@ def _make_row(found: TableVerification) -> tuple[Any, ...]:
         *(found.resolved_ts, found.verdict, found.reason, found.lake_rows, found.upstream_rows),
         *(found.different_rows, found.complete, found.in_flight, found.spans, found.rows_summed),
         *(found.rows_sent, round(1000 * found.seconds), list(found.left_out)),
-        *(found.against, found.share, found.bytes_read),
+        *(found.against, found.share, found.bytes_read, found.compared_with),
     )
 
 

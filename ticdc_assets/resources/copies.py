@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.changefeed.copy import DeclaredCopy
-from ticdc_assets.changefeed.upstream import Upstream
+from ticdc_assets.changefeed.upstream import Tls, Upstream
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.resources.copy_databases import DuckDbCopy, MySqlCopy, PostgresCopy
 from ticdc_assets.resources.copy_files import FolderCopy
@@ -17,6 +17,7 @@ from ticdc_assets.safe_text import remember_secret
 from ticdc_assets.verify.batches import Copy
 
 _SETTING = "--against"
+
 _FORMS = (
     "must begin with delta:, parquet:, iceberg: or duckdb: and a path, or be"
     " mysql://USER@HOST:PORT/DATABASE or postgresql://USER@HOST:PORT/DATABASE"
@@ -30,7 +31,7 @@ def open_copy(
     *,
     table_name: str | None = None,
     password: Reference | None = None,
-    ca: str | None = None,
+    tls: Tls | None = None,
 ) -> Copy:
     """Open a copy; nothing is read yet."""
     scheme, _, rest = uri.partition(":")
@@ -45,11 +46,11 @@ def open_copy(
             names = ("{schema}.{table}", "{table}")
             return DuckDbCopy(_find_path(rest), make_templates(table_name, names))
         case "mysql":
-            server, schema = _read_server(uri, _MYSQL_PORT, password, ca)
+            server, schema = _read_server(uri, _MYSQL_PORT, password, tls)
             default = "{table}" if schema else "{schema}.{table}"
             return MySqlCopy(server, schema, make_templates(table_name, (default,)))
         case "postgresql" | "postgres":
-            server, dbname = _read_server(uri, _POSTGRES_PORT, password, ca)
+            server, dbname = _read_server(uri, _POSTGRES_PORT, password, tls)
             names = ("{schema}.{table}", "{table}")
             return PostgresCopy(server, dbname or server.user, make_templates(table_name, names))
         case _:
@@ -62,7 +63,7 @@ def open_declared_copy(declared: DeclaredCopy) -> Copy:
         declared.uri,
         table_name=declared.table_name,
         password=declared.password,
-        ca=declared.ca,
+        tls=declared.tls,
     )
 
 
@@ -76,7 +77,7 @@ def _find_path(rest: str) -> str:
 
 
 def _read_server(
-    uri: str, port: int, password: Reference | None, ca: str | None
+    uri: str, port: int, password: Reference | None, tls: Tls | None
 ) -> tuple[Upstream, str]:
     """Read the server and the database of a URI."""
     try:
@@ -90,5 +91,5 @@ def _read_server(
     if not parts.hostname or not parts.username or parts.query or parts.fragment:
         raise ConfigError(_FORMS, setting=_SETTING)
     user, host = unquote(parts.username), parts.hostname
-    server = Upstream(host, user, stated or port, password, ca)
+    server = Upstream(host, user, stated or port, password, tls)
     return server, unquote(parts.path.removeprefix("/"))

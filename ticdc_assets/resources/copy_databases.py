@@ -13,6 +13,8 @@ import pyarrow as pa
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.resources.copy_names import Template
 from ticdc_assets.resources.reference import read_reference
+from ticdc_assets.resources.tls import SETTINGS as TLS_SETTINGS
+from ticdc_assets.resources.tls import require_files, write_for_postgresql
 from ticdc_assets.resources.upstream import UpstreamDatabase
 from ticdc_assets.safe_text import describe_error, redact
 from ticdc_assets.upstream.snapshot import TableUnreadable, UpstreamError
@@ -20,6 +22,7 @@ from ticdc_assets.upstream.sql import decode, quote_text
 from ticdc_assets.verify.batches import RowSource, SqlTable
 
 _SETTING = "--against"
+
 _ROWS_PER_BATCH = 65_536
 # DuckDB's row groups have 122,880 rows each.
 _ROWS_PER_UNIT = 16 * 122_880
@@ -165,6 +168,7 @@ class PostgresCopy:
     def open(self, database: str, table: str) -> Iterator[RowSource | None]:
         from adbc_driver_postgresql import dbapi
 
+        require_files(self.server.tls, _place)
         try:
             with dbapi.connect(self._make_uri()) as connection:
                 # The first statement of a transaction, in which all passes see the same rows.
@@ -181,9 +185,7 @@ class PostgresCopy:
         if server.password is not None:
             password = read_reference(server.password, setting=_SETTING)
             user += f":{quote_url(password, safe='')}"
-        tls = ""
-        if server.ca is not None:
-            tls = f"?sslmode=verify-full&sslrootcert={quote_url(server.ca, safe='')}"
+        tls = write_for_postgresql(server.tls)
         return f"postgresql://{user}@{server.address}/{quote_url(self.dbname, safe='')}{tls}"
 
     def _open(self, connection: Any, database: str, table: str) -> RowSource | None:
@@ -240,11 +242,16 @@ def _write_postgres(name: str, type: str) -> str:
 # --- MySQL -------------------------------------------------------------------
 
 
+def _place(setting: str = "") -> str:
+    """Name the option of a setting of a server."""
+    return f"--{setting}" if setting in TLS_SETTINGS else _SETTING
+
+
 class _CopyDatabase(UpstreamDatabase):
     """A server of which errors name the option."""
 
     def place(self, setting: str = "") -> str:
-        return _SETTING
+        return _place(setting)
 
 
 @dataclass(frozen=True)

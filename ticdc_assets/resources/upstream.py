@@ -7,7 +7,6 @@ Where TiDB chooses the TSO, one more connection keeps the transaction open that 
 that is open, TiDB's garbage collection keeps its rows (up to `tidb_gc_max_wait_time`).
 """
 
-import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.resources.reference import read_reference
+from ticdc_assets.resources.tls import is_of_tls, list_for_mysql, require_files
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.upstream.snapshot import (
     Pace,
@@ -135,8 +135,7 @@ class UpstreamDatabase:
         password = (
             read_reference(stated.password, setting=setting) if stated.password is not None else ""
         )
-        if stated.ca is not None and not os.access(stated.ca, os.R_OK):
-            raise ConfigError(f"the file cannot be read: {stated.ca}", setting=self.place("ca"))
+        require_files(stated.tls, self.place)
         try:
             connection = pymysql.connect(
                 host=stated.host,
@@ -153,10 +152,7 @@ class UpstreamDatabase:
                 write_timeout=_CONNECT_TIMEOUT,
                 autocommit=True,
                 local_infile=False,
-                ssl_ca=stated.ca,
-                ssl_verify_cert=stated.ca is not None,
-                ssl_verify_identity=stated.ca is not None,
-                ssl_disabled=stated.ca is None,
+                **list_for_mysql(stated.tls),
             )
         except (MySQLError, OSError) as error:
             raise self.explain(error) from None
@@ -189,6 +185,9 @@ class UpstreamDatabase:
         if _NO_SAFE_POINT in text:
             fix = "TiDB reads no past before its garbage collector has run: run it again later"
             return UpstreamError(f"{reason}; {fix}", setting=self.place())
+        if is_of_tls(text):
+            fix = "check ca, cert and key: the server's certificate must be of ca and for its host"
+            return UpstreamError(f"{reason}; {fix}", setting=self.place("ca"))
         if code in DENIED:
             return UpstreamError(f"{reason}; {self.advise(code)}", setting=self.place("user"))
         if code in _UNREADABLE:

@@ -235,7 +235,8 @@ VERIFICATIONS = """
     left_out array<string>, -- columns that cannot be compared
     against string,        -- the URI of a copy that was compared instead of upstream
     share double,          -- of the keys of a copy that were compared, up to 1
-    bytes_read bigint      -- of the rows that were read of a copy
+    bytes_read bigint,     -- of the rows that were read of a copy
+    compared_with string   -- with what a copy was compared: lake, or upstream (the database)
 """
 
 DIFFERENCES = """

@@ -21,7 +21,7 @@ from ticdc_assets.verify.canonical import (
     ComparedColumn,
 )
 from ticdc_assets.verify.copy_values import MACROS, Reading
-from ticdc_assets.verify.narrowing import NOTHING
+from ticdc_assets.verify.narrowing import add_sums
 from ticdc_assets.verify.side import ALL_HASHES, Comparison, Digest, Entry, Span, Texts
 
 _HASH = "('0x' || substring(md5({}), 1, {}))::BIGINT"
@@ -69,10 +69,13 @@ class BatchSide:
         self._kept: dict[int, set[Texts]] = defaultdict(set)
         self._kept_spans: set[Span] = set()
 
+    @property
+    def state(self) -> str | None:
+        return self.source.state
+
     def sum_units(
         self, spans: Sequence[Span], parts: int, first: int = 0
     ) -> Iterator[dict[Span, Digest]]:
-        """Yield the sums of each unit, from `first` on."""
         width = spans[0].part_width(parts)
         grouped = f"position // {width}"
         for unit in range(first, self.source.units):
@@ -221,10 +224,3 @@ def _write_part(column: ComparedColumn, value: str) -> str:
     elif column.has_bytes:
         value = f"encode(octet_length({value}) || ':') || {value}"
     return f"coalesce({value}, '{NULL}'::BLOB)"
-
-
-def add_sums(sums: dict[Span, Digest], more: Mapping[Span, Digest]) -> None:
-    """Add the sums of other rows."""
-    for span, (rows, sum) in more.items():
-        before = sums.get(span, NOTHING)
-        sums[span] = Digest(before.rows + rows, before.sum + sum)

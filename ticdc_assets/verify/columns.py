@@ -12,6 +12,7 @@ from ticdc_assets.upstream.definition import read_definition
 from ticdc_assets.upstream.snapshot import (
     RowsUnreadable,
     TableUnreadable,
+    UpstreamError,
     UpstreamSnapshot,
 )
 from ticdc_assets.verify.canonical import ComparedColumn
@@ -110,6 +111,9 @@ def _read_columns(
         definition = read_definition(upstream.query, schema.database, schema.table)
     except TableUnreadable:
         raise NotComparable("upstream has no such table, or the user may not read it") from None
+    except UpstreamError:
+        # Not of this table: the server is lost.
+        raise
     except CONTENT_ERRORS as error:
         raise NotComparable(describe_content_error(error)) from None
     columns = list_stored_columns(definition)

@@ -1,23 +1,22 @@
-"""Match the columns of a current table with those of a copy; say of the others why not."""
+"""Match the columns of a table with those of a copy; say of the others why not."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-
-import pyarrow as pa
+from typing import Any
 
 from ticdc_assets.errors import CONTENT_ERRORS, describe_content_error
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.rows.columns import DeltaColumn, list_stored_columns
+from ticdc_assets.rows.columns import DeltaColumn, list_delta_columns, list_stored_columns
 from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.upstream.definition import read_definition
-from ticdc_assets.upstream.snapshot import TableUnreadable
+from ticdc_assets.upstream.snapshot import TableUnreadable, UpstreamError
 from ticdc_assets.verify.batch_side import ReadColumn
 from ticdc_assets.verify.batches import RowSource, SqlTable
 from ticdc_assets.verify.canonical import ComparedColumn
 from ticdc_assets.verify.columns import TEXTS, NotComparable, require_key
 from ticdc_assets.verify.copy_values import Incomparable, choose_reading
-from ticdc_assets.verify.lake_rows import LakeRows, name_exact
+from ticdc_assets.verify.original import OriginalTable
 from ticdc_assets.verify.side import Comparison
 
 _NO_COLUMN = "the copy has no such column"
@@ -29,45 +28,47 @@ _NO_KEY = "its key has columns that cannot be compared: {}"
 class CopyMatch:
     """What is compared, how each side is read, and which columns are left out, with the reasons.
 
-    `theirs` is None if the database with the copy computes the sums.
+    `ours` is what the original has chosen; `theirs` is empty if the database with the copy computes
+    the sums.
     """
 
     comparison: Comparison
-    ours: Mapping[ComparedColumn, ReadColumn]
-    theirs: Mapping[ComparedColumn, ReadColumn] | None
+    ours: Mapping[ComparedColumn, Any]
+    theirs: Mapping[ComparedColumn, ReadColumn]
     left_out: tuple[str, ...]
 
 
 # A column as it is compared, how ours is read, and how theirs is.
-_Pair = tuple[ComparedColumn, ReadColumn, ReadColumn | None]
+_Pair = tuple[ComparedColumn, Any, ReadColumn | None]
 
 
-def match_batches(schema: TableSchema, ours: LakeRows, theirs: RowSource) -> CopyMatch:
+def match_batches(ours: OriginalTable, theirs: RowSource) -> CopyMatch:
     """Match with the columns of batches, each by its type upstream."""
     names = list(theirs.columns)
 
     def match(column: Column, name: str, delta: DeltaColumn, alias: str) -> _Pair:
         reading = choose_reading(column.type, theirs.columns[name], alias)
         compared = ComparedColumn(column.name, column.type, delta, column.type)
-        return (
-            compared,
-            _read_ours(ours, delta, column.type, alias),
-            ReadColumn(name, alias, reading),
-        )
+        read_ours = ours.read_as(column, column.type, alias)
+        return compared, read_ours, ReadColumn(name, alias, reading)
 
-    pairs, left_out = _match(schema, ours, names, match)
+    pairs, left_out = _match(ours.schema, names, match)
     read = {compared: reading for compared, _, reading in pairs if reading is not None}
-    comparison = _compare(schema, pairs, left_out, (schema.database, schema.table))
+    name = ours.schema.database, ours.schema.table
+    comparison = _compare(ours.schema, pairs, left_out, name)
     return CopyMatch(comparison, {c: o for c, o, _ in pairs}, read, tuple(left_out))
 
 
-def match_sql(schema: TableSchema, ours: LakeRows, theirs: SqlTable) -> CopyMatch:
+def match_sql(ours: OriginalTable, theirs: SqlTable) -> CopyMatch:
     """Match with the columns of a table that a server of MySQL's protocol defines."""
     name = theirs.database, theirs.table
     try:
         definition = read_definition(theirs.snapshot.query, *name)
     except TableUnreadable:
         raise NotComparable("the copy has no such table, or the user may not read it") from None
+    except UpstreamError:
+        # Not of this table: the server is lost.
+        raise
     except CONTENT_ERRORS as error:
         raise NotComparable(describe_content_error(error)) from None
     columns = {column.name: column.type for column in list_stored_columns(definition)}
@@ -84,16 +85,15 @@ def match_sql(schema: TableSchema, ours: LakeRows, theirs: SqlTable) -> CopyMatc
             read_as = ColumnType("longtext")
         elif kind == "float":
             read_as = column.type
-        return compared, _read_ours(ours, delta, read_as, alias), None
+        return compared, ours.read_as(column, read_as, alias), None
 
-    pairs, left_out = _match(schema, ours, list(columns), match)
-    comparison = _compare(schema, pairs, left_out, name)
-    return CopyMatch(comparison, {c: o for c, o, _ in pairs}, None, tuple(left_out))
+    pairs, left_out = _match(ours.schema, list(columns), match)
+    comparison = _compare(ours.schema, pairs, left_out, name)
+    return CopyMatch(comparison, {c: o for c, o, _ in pairs}, {}, tuple(left_out))
 
 
 def _match(
     schema: TableSchema,
-    ours: LakeRows,
     names: Iterable[str],
     match: Callable[[Column, str, DeltaColumn, str], _Pair],
 ) -> tuple[list[_Pair], list[str]]:
@@ -101,7 +101,7 @@ def _match(
     require_key(schema)
     named = list(names)
     folded = {fold_name(name): name for name in named} | {name: name for name in named}
-    deltas = {delta.column: delta for delta in ours.deltas}
+    deltas = {delta.column: delta for delta in list_delta_columns(schema)}
     pairs: list[_Pair] = []
     left_out: list[str] = []
     matched = set()
@@ -132,10 +132,3 @@ def _compare(
         raise NotComparable("it has no column that can be compared")
     key = tuple(by_name[fold_name(each)] for each in schema.key)
     return Comparison(*name, columns, key, None)
-
-
-def _read_ours(ours: LakeRows, delta: DeltaColumn, type: ColumnType, alias: str) -> ReadColumn:
-    held: pa.DataType = ours.columns[delta.name]
-    reading = choose_reading(type, held, alias)
-    exact = name_exact(delta.name)
-    return ReadColumn(delta.name, alias, reading, exact if exact in ours.columns else None)

@@ -1,26 +1,25 @@
-"""Compare one table of the lake with a copy: sums of both sides, then the rows that differ."""
+"""Compare one table with a copy: sums of both sides, then the rows that differ."""
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
 from ticdc_assets.log.copy_progress import CopyTableProgress, SideProgress
-from ticdc_assets.verify.batch_side import BatchSide, add_sums
 from ticdc_assets.verify.narrowing import (
     MOST_PARTS,
     NOTHING,
     DifferentRow,
+    add_sums,
     choose_parts,
     compare_sums,
     do_both,
     find_different_rows,
 )
-from ticdc_assets.verify.side import ALL_HASHES, Comparison, Digest, Span
+from ticdc_assets.verify.side import ALL_HASHES, Comparison, Digest, Span, UnitSide
 from ticdc_assets.verify.table import MOST_DIFFERENCES
-from ticdc_assets.verify.upstream_side import UpstreamSide
 
 # A sample is some of so many equal ranges of hashes.
 SLICES = 1024
@@ -57,25 +56,29 @@ class CopyComparison:
     """The comparison of a table, and what it found."""
 
     comparison: Comparison
-    ours: BatchSide
-    theirs: BatchSide | UpstreamSide
+    ours: UnitSide
+    theirs: UnitSide
     spans: Sequence[Span]
     parts: int
-    our_tally: Tally
-    their_tally: Tally
+    our_tally: Tally = field(init=False)
+    their_tally: Tally = field(init=False)
     our_rows: int = 0
     their_rows: int = 0
     different: list[DifferentRow] = field(default_factory=list)
     complete: bool = True
     ranges: int = 0
 
+    def __post_init__(self) -> None:
+        self.our_tally, self.their_tally = Tally(self.ours.state), Tally(self.theirs.state)
+
     def encode(self) -> CopyTableProgress:
         """Encode the progress for the lake."""
         return CopyTableProgress(self.parts, self.our_tally.encode(), self.their_tally.encode())
 
     def take_up(self, known: CopyTableProgress | None) -> None:
-        """Take up the progress of a run that was killed, if it had the same ranges."""
-        if known is not None and known.parts == self.parts:
+        """Take up the progress of a run that was killed."""
+        if known is not None:
+            self.parts = known.parts
             width = self.spans[0].part_width(self.parts)
             self.our_tally.take_up(known.ours, width)
             self.their_tally.take_up(known.theirs, width)
@@ -127,7 +130,7 @@ def _narrow(
     def count_ranges(more: int) -> None:
         compared.ranges += more
 
-    # What the lake has and the copy lacks is missing, so the copy takes the place of the lake.
+    # What the original has and the copy lacks is missing, so the copy takes the lake's place.
     rows = find_different_rows(compared.theirs, compared.ours, different, most, count_ranges)
     compared.different = list(islice(rows, MOST_DIFFERENCES + 1))
     compared.complete = len(compared.different) <= MOST_DIFFERENCES
@@ -155,7 +158,7 @@ class _Saves:
 
 # Parameters: a side, what is summed up, and whom to tell.
 def _sum(
-    side: BatchSide | UpstreamSide,
+    side: UnitSide,
     spans: Sequence[Span],
     parts: int,
     tally: Tally,
@@ -164,7 +167,7 @@ def _sum(
 ) -> dict[Span, Digest]:
     """Sum up a side, from where a run that was killed had got."""
     rows = sum(digest.rows for digest in tally.sums.values())
-    for found in _sum_units(side, spans, parts, tally.units):
+    for found in side.sum_units(spans, parts, tally.units):
         rows += sum(digest.rows for digest in found.values())
         with saves.lock:
             add_sums(tally.sums, found)
@@ -172,12 +175,3 @@ def _sum(
             show(rows)
             saves.save_sometimes()
     return tally.sums
-
-
-def _sum_units(
-    side: BatchSide | UpstreamSide, spans: Sequence[Span], parts: int, first: int
-) -> Iterator[Mapping[Span, Digest]]:
-    if isinstance(side, BatchSide):
-        yield from side.sum_units(spans, parts, first)
-    elif not first:
-        yield dict(side.sum_parts(spans, parts))

@@ -1,11 +1,11 @@
-"""The lake's side of a comparison with a copy: a current table as of a ts, without Spark."""
+"""What a copy is compared with, if it is the lake: a current table as of a ts, without Spark."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from ticdc_assets.errors import TicdcError
-from ticdc_assets.events import ColumnType
+from ticdc_assets.events import Column, ColumnType
 from ticdc_assets.events.escaped_text import unescape_text
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.rows.columns import (
@@ -22,6 +22,10 @@ from ticdc_assets.rows.table_rows import join_chunks, leave_out_kept, write_tabl
 from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.store.delta_log import DataFile
 from ticdc_assets.upstream.sql import fit_fraction
+from ticdc_assets.verify.batch_side import BatchSide, ReadColumn
+from ticdc_assets.verify.canonical import ComparedColumn
+from ticdc_assets.verify.copy_values import choose_reading
+from ticdc_assets.verify.side import Comparison
 from ticdc_assets.views.asof import AsOfView
 
 # About how many rows are a unit.
@@ -33,7 +37,7 @@ class OnlySpark(TicdcError):
     """Only Spark reads the files of the table."""
 
 
-def name_exact(column: str) -> str:
+def _name_exact(column: str) -> str:
     """Name the column of canonical texts of values that a Delta column cannot hold."""
     return _EXACT + column
 
@@ -44,19 +48,33 @@ class LakeRows:
     def __init__(self, view: AsOfView, table: Incarnation) -> None:
         self._view = view
         self._table = table
+        self.schema = table.schema
         self._types = {c.name: c.type for c in list_stored_columns(table.schema)}
-        self.deltas = list_delta_columns(table.schema)
+        self._deltas = {delta.column: delta for delta in list_delta_columns(table.schema)}
         self._stored = view.find_stored(table)
         if self._stored is not None and (unknown := self._stored.unknown_features):
             raise OnlySpark(f"only Spark reads Delta's {', '.join(sorted(unknown))}")
         self._groups = [] if self._stored is None else group_files(self._stored.state.files)
         self.bytes_read = 0
 
+    def count(self) -> int:
+        return self._view.count(self._table)
+
+    def read_as(self, column: Column, type: ColumnType, alias: str) -> ReadColumn:
+        delta, held = self._deltas[column.name], self.columns
+        reading = choose_reading(type, held[delta.name], alias)
+        exact = _name_exact(delta.name)
+        return ReadColumn(delta.name, alias, reading, exact if exact in held else None)
+
+    def open(self, comparison: Comparison, read: Mapping[ComparedColumn, ReadColumn]) -> BatchSide:
+        return BatchSide(self, comparison, read)
+
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
-        types = {delta.name: read_delta_type(delta.type) for delta in self.deltas}
-        exact = (delta.name for delta in self.deltas if can_be_inexact(self._types[delta.column]))
-        return types | {name_exact(name): pa.binary() for name in exact}
+        deltas = self._deltas.values()
+        types = {delta.name: read_delta_type(delta.type) for delta in deltas}
+        exact = (delta.name for delta in deltas if can_be_inexact(self._types[delta.column]))
+        return types | {_name_exact(name): pa.binary() for name in exact}
 
     @property
     def units(self) -> int:
@@ -70,7 +88,8 @@ class LakeRows:
     def read(self, unit: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         types = self.columns
         schema = pa.schema([(name, types[name]) for name in columns])
-        exact = {delta.name: delta for delta in self.deltas if name_exact(delta.name) in columns}
+        deltas = self._deltas.values()
+        exact = {delta.name: delta for delta in deltas if _name_exact(delta.name) in columns}
         for stored_block in self._read_blocks(unit, columns):
             block = leave_out_kept(stored_block, self._table.schema)
             found = {fold_case(name): array for name, array in block.items()}
@@ -121,10 +140,10 @@ def _read_exact(
 ) -> dict[str, pa.Array]:
     """Return the canonical texts in the maps of inexact values, by the names of their columns."""
     if maps is None or maps.null_count == len(maps):
-        return {name_exact(name): pa.nulls(count, pa.binary()) for name in deltas}
+        return {_name_exact(name): pa.nulls(count, pa.binary()) for name in deltas}
     rows = [dict(entries or ()) for entries in maps.to_pylist()]
     return {
-        name_exact(name): pa.array(
+        _name_exact(name): pa.array(
             [_encode(row.get(name), types[delta.column]) for row in rows], pa.binary()
         )
         for name, delta in deltas.items()

@@ -77,6 +77,13 @@ def plan_keys(spans: Sequence[Span], rows: int) -> CoarsePlan:
     return CoarsePlan(tuple(spans), choose_parts(each, MOST_PARTS // len(spans)))
 
 
+def add_sums(sums: dict[Span, Digest], more: Mapping[Span, Digest]) -> None:
+    """Add the sums of other rows."""
+    for span, (rows, sum) in more.items():
+        before = sums.get(span, NOTHING)
+        sums[span] = Digest(before.rows + rows, before.sum + sum)
+
+
 def compare_sums(
     lake: Mapping[Span, Digest], upstream: Mapping[Span, Digest], spans: Iterable[Span]
 ) -> list[Span]:

@@ -6,7 +6,7 @@ A server reads a range of integer keys by its index.  A range of hashes it finds
 whole table, so all of them are read at once.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -51,7 +51,7 @@ class Digest(NamedTuple):
 class Entry(NamedTuple):
     """A row by its key: the position, the canonical texts of the key, and the hash of the row.
 
-    A side may state equal rows once, with their number.
+    A side states equal rows of a table without a key once, with their number.
     """
 
     position: int
@@ -120,3 +120,16 @@ class Side(Protocol):
 
         Equal rows may be given once.
         """
+
+
+class UnitSide(Side, Protocol):
+    """A side whose rows are read in units, one after the other."""
+
+    @property
+    def state(self) -> str | None:
+        """What is equal as long as the units have the same rows; None if nothing shows that."""
+
+    def sum_units(
+        self, spans: Sequence[Span], parts: int, first: int = 0
+    ) -> Iterator[Mapping[Span, Digest]]:
+        """Yield the sums of equal parts of spans over the rows of each unit, from `first` on."""

@@ -1,7 +1,7 @@
 """The lake's side of a comparison for a table that this process can hold: no Spark, no Java."""
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from operator import itemgetter
 
@@ -81,10 +81,17 @@ class SmallLakeSide:
         yield from sums.items()
 
     def list_entries(self, spans: Sequence[Span]) -> Iterator[Entry]:
-        for _, at in self._find(spans):
-            position, row = self._rows[at]
-            key = self._comparison.select(row, self._comparison.key)
-            yield Entry(position, key, self._hashes[at])
+        # A table without a key may have a row any number of times.
+        counted = Counter(
+            Entry(
+                self._rows[at][0],
+                self._comparison.select(self._rows[at][1], self._comparison.key),
+                self._hashes[at],
+            )
+            for _, at in self._find(spans)
+        )
+        for entry, copies in counted.items():
+            yield entry._replace(copies=copies)
 
     def _find(self, spans: Sequence[Span]) -> Iterator[tuple[Span, int]]:
         """Yield the places of the rows of spans."""
@@ -95,7 +102,7 @@ class SmallLakeSide:
                 yield spans[number], at
 
     def read_rows(self, positions: Collection[int]) -> Iterator[tuple[int, Texts]]:
-        for position, row in self._rows:
+        for position, row in dict.fromkeys(self._rows):
             if position in positions:
                 columns = self._comparison.columns
                 texts = (shorten(text, c) for text, c in zip(row, columns, strict=True))

@@ -95,6 +95,12 @@ class SparkLakeSide:
             for number, column in enumerate(self._comparison.key)
         ]
         found = self._select(spans, write_hash(self._comparison.columns).alias("hash"), *key)
+        if not key:
+            # A table without a key may have a row any number of times.
+            counted = found.groupBy("position", "hash").count()
+            for position, hash, copies in _collect(counted):
+                yield Entry(int(position), (), hash, copies)
+            return
         names = ["position", "hash", *(f"key{number}" for number in range(len(key)))]
         for position, hash, *texts in _collect(found.select(*names)):
             yield Entry(int(position), tuple(texts), hash)
@@ -108,6 +114,8 @@ class SparkLakeSide:
         position = self._position.cast(self._type)
         at = F.get(wanted, _search(wanted, len(positions), position))
         rows = self._rows.where(at == position).select(position.alias("position"), *texts)
+        if not self._comparison.key:
+            rows = rows.distinct()
         for number, *values in _collect(rows):
             yield int(number), tuple(values)
 

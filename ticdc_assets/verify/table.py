@@ -94,7 +94,8 @@ def _plan(comparison: Comparison, measure: Measure, upstream: UpstreamSnapshot) 
     least, most = integer_range(comparison.lead.type)
     # What is below the first key of the lake, and behind its last, is only upstream.
     ends = {bound + (bound == max(measure.bounds)) for bound in measure.bounds}
-    theirs = estimate_rows(upstream, comparison)
+    name = comparison.database, comparison.table
+    theirs = estimate_rows(upstream, *name, comparison.lead)
     if theirs.rows > 2 * (measure.rows + ROWS_PER_SPAN) and len(theirs.bounds) == 2:
         # The lake lacks most rows, so that its keys divide theirs into spans too long to read.
         whole = Span(theirs.bounds[0], theirs.bounds[1] + 1)

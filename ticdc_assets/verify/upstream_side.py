@@ -1,11 +1,14 @@
 """Upstream's side of a comparison, by SQL."""
 
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from ticdc_assets.upstream.snapshot import UpstreamSnapshot
-from ticdc_assets.upstream.sql import quote, quote_text
+from ticdc_assets.upstream.sql import TypedName, quote, quote_text
+from ticdc_assets.verify.canonical import ComparedColumn
+from ticdc_assets.verify.narrowing import add_sums
 from ticdc_assets.verify.side import (
     ALL_HASHES,
     Comparison,
@@ -15,36 +18,58 @@ from ticdc_assets.verify.side import (
     Span,
     Texts,
 )
-from ticdc_assets.verify.upstream_sql import HashSql
+from ticdc_assets.verify.upstream_sql import HashSql, ServerColumn
 
 # Spans, and positions, that one query names at most: by an index each is a look-up of its own.
 _SPANS_PER_QUERY = 100
 _POSITIONS_PER_QUERY = 500
 
 
-def estimate_rows(snapshot: UpstreamSnapshot, comparison: Comparison) -> Measure:
-    """Estimate the rows of a table, and find its first and last position."""
-    lead = comparison.lead
-    assert lead is not None
-    name = f"{quote(comparison.database)}.{quote(comparison.table)}"
-    (ends,) = snapshot.query(f"SELECT MIN({quote(lead.name)}), MAX({quote(lead.name)}) FROM {name}")
+def estimate_rows(
+    snapshot: UpstreamSnapshot, database: str, table: str, lead: TypedName | None
+) -> Measure:
+    """Estimate the rows of a table, and find the first and last value of a column of its key."""
+    ends: Sequence[bytes | None] = ()
+    if lead is not None:
+        name, column = f"{quote(database)}.{quote(table)}", quote(lead.name)
+        (ends,) = snapshot.query(f"SELECT MIN({column}), MAX({column}) FROM {name}")
     found = snapshot.query(
         "SELECT TABLE_ROWS FROM information_schema.TABLES"
-        f" WHERE TABLE_SCHEMA = {quote_text(comparison.database)}"
-        f" AND TABLE_NAME = {quote_text(comparison.table)}"
+        f" WHERE TABLE_SCHEMA = {quote_text(database)} AND TABLE_NAME = {quote_text(table)}"
     )
     rows = sum(int(row[0] or 0) for row in found)
     return Measure(rows, rows, tuple(int(end) for end in ends if end is not None))
 
 
+@dataclass(frozen=True)
+class ServerTable:
+    """A table whose server names it, or holds its columns, otherwise than the comparison says.
+
+    `units` are conditions by which its rows are read if their positions are hashes; `state` is
+    what is equal as long as the units have the same rows.
+    """
+
+    database: str
+    table: str
+    held: Mapping[ComparedColumn, ServerColumn]
+    units: Sequence[str] = ("1 = 1",)
+    state: str | None = None
+
+
 class UpstreamSide:
     """A table upstream; counts the rows that the server read for sums, and those that it sent."""
 
-    def __init__(self, snapshot: UpstreamSnapshot, comparison: Comparison) -> None:
+    def __init__(
+        self, snapshot: UpstreamSnapshot, comparison: Comparison, place: ServerTable | None = None
+    ) -> None:
+        if place is None:
+            place = ServerTable(comparison.database, comparison.table, {})
         self._snapshot = snapshot
         self._comparison = comparison
-        self._sql = HashSql(is_tidb=snapshot.is_tidb)
-        self._table = f"{quote(comparison.database)}.{quote(comparison.table)}"
+        self._sql = HashSql(is_tidb=snapshot.is_tidb, held=place.held)
+        self._table = f"{quote(place.database)}.{quote(place.table)}"
+        self._units = place.units
+        self.state = place.state
         lead = comparison.lead
         self._position = quote(lead.name) if lead else self._sql.write_hash(comparison.identity)
         self._hash = self._sql.write_hash(comparison.columns)
@@ -58,7 +83,10 @@ class UpstreamSide:
 
     def sum_parts(self, spans: Sequence[Span], parts: int) -> Iterator[tuple[Span, Digest]]:
         if self._comparison.lead is None:
-            yield from self._sum_hashed(spans, parts)
+            sums: dict[Span, Digest] = {}
+            for unit in self.sum_units(spans, parts):
+                add_sums(sums, unit)
+            yield from sums.items()
             return
         with ThreadPoolExecutor(self._snapshot.connections) as pool:
             for found in pool.map(lambda span: self._sum_span(span, parts), spans):
@@ -74,13 +102,22 @@ class UpstreamSide:
         rows = self._group(part, self._is_in(span))
         return [(span.part(number, parts), digest) for number, digest in rows]
 
-    def _sum_hashed(self, spans: Sequence[Span], parts: int) -> Iterator[tuple[Span, Digest]]:
-        """Sum up ranges of hashes in one pass over the table."""
-        size = spans[0].high - spans[0].low
+    def sum_units(
+        self, spans: Sequence[Span], parts: int, first: int = 0
+    ) -> Iterator[Mapping[Span, Digest]]:
+        """Sum up ranges of hashes in one pass over the table, some units at a time."""
+        with ThreadPoolExecutor(self._snapshot.connections) as pool:
+            yield from pool.map(
+                lambda unit: self._sum_unit(spans, parts, unit), self._units[first:]
+            )
+
+    def _sum_unit(self, spans: Sequence[Span], parts: int, unit: str) -> dict[Span, Digest]:
         width = spans[0].part_width(parts)
-        rows = self._group(f"{self._position} DIV {width}", self._is_in_any(spans, size))
-        for number, digest in rows:
-            yield Span(number * width, (number + 1) * width), digest
+        condition = f"{self._is_in_any(spans)} AND {unit}"
+        return {
+            Span(number * width, (number + 1) * width): digest
+            for number, digest in self._group(f"{self._position} DIV {width}", condition)
+        }
 
     def _group(self, part: str, condition: str) -> list[tuple[int, Digest]]:
         found = self._snapshot.query(
@@ -95,14 +132,14 @@ class UpstreamSide:
         key = self._comparison.key
         # A table without a key may have a row any number of times.
         count, end = ("1", "") if key else ("COUNT(*)", " GROUP BY 1, 2")
-        columns = [self._position, self._hash, count, *map(self._sql.write_canonical, key)]
+        columns = [self._position, self._hash, count, *map(self._sql.write_text, key)]
         for condition in self._find_conditions(spans):
             for position, hash, copies, *texts in self._select(columns, condition + end):
                 yield Entry(int(position or 0), tuple(texts), int(hash or 0), int(copies or 0))
 
     def _find_conditions(self, spans: Sequence[Span]) -> Iterator[str]:
         if self._comparison.lead is None:
-            yield self._is_in_any(spans, spans[0].high - spans[0].low)
+            yield from (f"{self._is_in_any(spans)} AND {unit}" for unit in self._units)
             return
         for start in range(0, len(spans), _SPANS_PER_QUERY):
             chosen = _join_adjacent(spans[start : start + _SPANS_PER_QUERY])
@@ -115,9 +152,10 @@ class UpstreamSide:
         shown = [self._sql.write_shown(column) for column in self._comparison.columns]
         for start in range(0, len(ordered), step or 1):
             listed = ", ".join(map(str, ordered[start : start + step]))
-            condition = f"{self._position} IN ({listed})"
-            for position, *texts in self._select([self._position, *shown], condition):
-                yield int(position or 0), tuple(texts)
+            for unit in self._units:
+                condition = f"{self._position} IN ({listed}) AND {unit}"
+                for position, *texts in self._select([self._position, *shown], condition):
+                    yield int(position or 0), tuple(texts)
 
     def _select(self, columns: Sequence[str], condition: str) -> Sequence[Texts]:
         listed = ", ".join(columns)
@@ -130,10 +168,11 @@ class UpstreamSide:
     def _is_in(self, span: Span) -> str:
         return f"{self._position} >= {span.low} AND {self._position} < {span.high}"
 
-    def _is_in_any(self, spans: Sequence[Span], size: int) -> str:
+    def _is_in_any(self, spans: Sequence[Span]) -> str:
         """Write that a hash is in one of some spans of the same size."""
         if spans[0] == ALL_HASHES:
             return "1 = 1"
+        size = spans[0].high - spans[0].low
         listed = ", ".join(str(span.low // size) for span in spans)
         return f"{self._position} DIV {size} IN ({listed})"
 
