@@ -10,29 +10,30 @@ from typing import Any
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.exceptions import NoSuchTableError, RESTError
+from pyiceberg.exceptions import RESTError
 from pyiceberg.table import Table
 from requests import Request
 
+from tests.catalogs.rest_names import ByName, list_names, read_ids, update
 from tests.catalogs.test_glue import send_all
 from tests.hostile_names import NAMES
 from tests.lake.addresses import create, send
 from tests.lake.canal import FEED, change, ddl, row, watermark
+from tests.lake.erasing import LEFT, PERSON_FEED, Person, PersonLake
 from tests.lake.iceberg_tables import Stream, open_iceberg, open_lake, read_snapshots
 from tests.lake.life_of_names import Life, Name
+from tests.lake.privately import find_in_files
 from tests.lake.test_iceberg import DDLS
-from tests.lake.test_life_of_names import Reader
 from tests.servers import HOST, free_port, iceberg_catalog
-from ticdc_assets.catalogs import read_registration, register, register_tables
+from ticdc_assets.catalogs import read_registration, register
 from ticdc_assets.changefeed.catalog import IcebergRestCatalog
+from ticdc_assets.erase.search import Search
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.iceberg import shown_table
 from ticdc_assets.lake.iceberg.columns import CannotPublish
 from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.resources.catalogs import open_catalog, update_catalogs
 from ticdc_assets.resources.inspect_catalogs import inspect_catalogs
-from ticdc_assets.store.lake import LakeSession
-from ticdc_assets.stream.problem import Problem
 
 
 @pytest.fixture(scope="module")
@@ -46,58 +47,6 @@ def reader(url: str) -> RestCatalog:
     client = load_catalog("reader", type="rest", uri=url)
     assert isinstance(client, RestCatalog)
     return client
-
-
-def update(
-    lake: LakeSession, url: str, prefix: str, calls: Counter[str] | None = None
-) -> list[Problem]:
-    catalog: Any = open_catalog(IcebergRestCatalog(url, prefix))
-    if calls is not None:
-        connect = catalog._connect
-
-        def count() -> RestCatalog:
-            client = connect()
-            request = client._session.request
-
-            def counted(method: str, *arguments: Any, **options: Any) -> Any:
-                calls[method] += 1
-                return request(method, *arguments, **options)
-
-            client._session.request = counted
-            return client
-
-        catalog._connect = count
-    snapshot = read_last_snapshot(lake)
-    return register_tables(lake.location, snapshot, catalog, lake.feed.iceberg)
-
-
-def list_names(reader: RestCatalog, database: str) -> set[str]:
-    return {name for *_, name in reader.list_tables((database,))}
-
-
-def read_ids(reader: RestCatalog, *name: str) -> list[int]:
-    return sorted(reader.load_table(name).scan().to_arrow()["id"].to_pylist())
-
-
-class ByName(Reader):
-    """Reads what the catalog has under names."""
-
-    def __init__(self, lake: LakeSession, catalog: RestCatalog, prefix: str) -> None:
-        super().__init__(lake)
-        self._catalog, self._prefix = catalog, prefix
-
-    def read(self, name: Name) -> object:
-        database, table = name
-        try:
-            found = self._catalog.load_table((self._prefix + database, table.lower()))
-        except NoSuchTableError:
-            return None
-        assert found.properties["ticdc.table"] == ".".join(name)
-        rows = [
-            {c: v for c, v in each.items() if c not in ("_commit_ts", "_inexact")}
-            for each in found.scan().to_arrow().to_pylist()
-        ]
-        return sorted(rows, key=lambda each: each["id"])
 
 
 def test_a_reader_by_name_sees_a_life_of_twenty_tables_and_no_half_of_a_change(
@@ -318,3 +267,35 @@ def lose_answer(call: Any) -> Any:
         raise RESTError("lost")
 
     return make
+
+
+def test_of_an_erased_row_no_catalog_has_a_byte_and_readers_by_name_see_all_others(
+    tmp_path: Path, url: str, reader: RestCatalog
+) -> None:
+    feed = replace(PERSON_FEED, history=(), changes=())
+    person, lake = Person(), PersonLake(tmp_path / "lake", feed)
+    person.live()
+    ends = [n for n, m in enumerate(person.messages, 1) if b"WATERMARK" in (m.value or b"")]
+    for end in ends:
+        lake.advance(person.messages[:end])
+        assert update(lake.lake, url, "erased_") == []
+    name = ("erased_d", "p")
+    before = reader.load_table(name)
+    assert len(before.snapshots()) == len(ends)
+    # What engines in Java commit has its manifests in the folder of the catalog.
+    for manifest in Path(lake.lake.path("iceberg/d.p/metadata")).glob("*-m0.avro"):
+        shutil.copy(manifest, lake.lake.path("iceberg-catalog/d.p"))
+    texts = {Person.ID, *Person.TEXTS}
+    assert any("iceberg-catalog/" in path for path in find_in_files(tmp_path, texts))
+    before.append(before.scan().to_arrow())
+    done, _ = lake.erase()
+    assert update(lake.lake, url, "erased_") == []
+    assert Search(lake.reader, done.erasure, lake.found.target).run(lambda *_: None).left == []
+    assert find_in_files(tmp_path, texts) == {}
+    assert len(reader.load_table(name).snapshots()) == 1
+    assert read_ids(reader, *name, column="pk") == [row["pk"] for row in LEFT]
+    person.messages += [*person.messages, watermark(person.ts + 1)]
+    lake.advance(person.messages)
+    assert update(lake.lake, url, "erased_") == []
+    assert read_ids(reader, *name, column="pk") == [row["pk"] for row in LEFT]
+    assert find_in_files(tmp_path, texts) == {}

@@ -11,15 +11,19 @@ from tests.lake.canal import FEED, ddl, placed, row, watermark
 from tests.lake.erasing import start_no_spark
 from tests.lake.privately import find_in_files
 from ticdc_assets.changefeed import load_changefeeds
+from ticdc_assets.erase import erase as erasing
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.resources import reading
 from ticdc_assets.store.lake import Lake, LakeSession
 
 STREET = "Lake Street 221, Springfield"
+KEY = "ann@example.com"
 MESSAGES = [
     ddl("d", "t", 10, "CREATE", "CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` VARCHAR(40))"),
     row("d", "t", 11, id="1", v=STREET),
     row("d", "t", 12, id="2", v="somebody else"),
+    ddl("d", "u", 13, "CREATE", "CREATE TABLE `u` (`v` VARCHAR(40) PRIMARY KEY)"),
+    row("d", "u", 14, v=KEY),
     watermark(20),
 ]
 
@@ -66,6 +70,25 @@ def test_several_rows_are_erased_one_after_the_other(run: Run, folder: Path) -> 
     said = "nothing of the row was in the lake: is the key right? See ticdc-assets why d.t"
     assert (code, err) == (0, [said])
     assert find_in_files(folder, [STREET, "somebody else"]) == {}
+
+
+def test_an_erasure_that_was_begun_says_so_and_searches_the_key(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(erasing, "publish_iceberg", kill)
+        with pytest.raises(Killed):
+            run("erase", "d.u", KEY)
+    (folder / "notes.txt").write_text(f"call {KEY}")
+    code, _, err = run("erase", "d.u", KEY)
+    begun = "erasure 1 had been begun: texts that are gone since are not searched"
+    assert (code, err) == (1, [begun, "left: 1 text in notes.txt"])
 
 
 def test_what_is_left_in_any_file_is_named(run: Run, folder: Path) -> None:

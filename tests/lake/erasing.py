@@ -164,7 +164,7 @@ PERSON_FEED = dataclasses.replace(FEED, history=("d.*",), changes=("d.*",), iceb
 
 class PersonLake:
     def __init__(
-        self, root: Path, feed: Changefeed = PERSON_FEED, spark: SparkSession | None = None
+        self, root: Path | str, feed: Changefeed = PERSON_FEED, spark: SparkSession | None = None
     ) -> None:
         self.root = root
         self.feed = feed
@@ -199,7 +199,7 @@ class PersonLake:
         replay_tables(self.lake, last, ReplayRequest(frozenset(last.versions), 0), lambda *_: None)
 
     def require_erased(self) -> None:
-        assert find_in_files(self.root, {Person.ID, *Person.TEXTS}) == {}
+        assert find_in_files(Path(self.root), {Person.ID, *Person.TEXTS}) == {}
         assert self.rows() == LEFT
         assert build_ledger(self.reader, read_last_snapshot(self.lake)).adds_up
 

@@ -10,6 +10,8 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from tests.lake.addresses import LIFE, read_addresses, send
+from tests.lake.addresses import open_lake as open_addressed
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
 from tests.lake.reading import read_with_spark
 from ticdc_assets.errors import ConfigError
@@ -18,11 +20,13 @@ from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.table_features import DELETION_VECTORS
 from ticdc_assets.lake.maintain import check_days, maintain
+from ticdc_assets.lake.retention import Retention
 from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.resources.catalog import read_ingested_offsets
 from ticdc_assets.store.contracts import LAYOUT
-from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.lake import Lake, LakeSession, find_folder
+from ticdc_assets.store.lease import LockLost
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.store.stage_commits import StageMark, commit_rows
@@ -203,3 +207,45 @@ def test_a_large_table_of_the_lake_is_clustered_and_still_written(
 def test_unsafe_days_are_an_error(days: dict[str, int], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         check_days(days.get("retain_days", 7), days.get("expire_days"))
+
+
+def test_a_table_that_cannot_be_maintained_is_named_and_holds_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = open_addressed(tmp_path)
+    for windows in (1, 2, 4):
+        assert advance(lake, send(windows)).applied.problems == []
+    last = read_last_snapshot(lake)
+    retention = Retention(LakeReader(lake.location), 0)
+    broken = "quarantine"
+    names = ["raw", "events", broken, *(f"current/{id}" for id in last.versions)]
+    for name in names:
+        Path(lake.path(find_folder(name)), "left.parquet").touch()
+    before = {name: retention.find(name).number for name in names}
+    assert all(before.values())
+    (log,) = Path(lake.path(find_folder(broken))).glob("_delta_log/*00.json")
+    whole = log.read_bytes()
+    log.write_bytes(b'{"add":{')
+
+    def lose(*_: object) -> None:
+        raise LockLost("lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(maintenance, "check_lock", lose)
+        with pytest.raises(LockLost):
+            maintain(lake, last, retain_days=0)
+    assert {n: retention.find(n).number for n in names if n != broken} == {
+        name: number for name, number in before.items() if name != broken
+    }
+    done = maintain(lake, last, retain_days=0)
+    assert [fault.split(":")[0] for fault in done.faults] == [broken]
+    with pytest.raises(ConfigError, match=f"^all was maintained but for {broken}: "):
+        done.require_whole()
+    log.write_bytes(whole)
+    left = {name: Retention(LakeReader(lake.location), 0).find(name).number for name in names}
+    assert left == {**dict.fromkeys(names, 0), broken: before[broken]}
+    mended = maintain(lake, read_last_snapshot(lake), retain_days=0)
+    mended.require_whole()
+    assert mended.removed_files >= before[broken]
+    assert advance(lake, send(6)).applied.problems == []
+    assert read_addresses(lake) == LIFE[5][1]

@@ -3,7 +3,9 @@
 import json
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -11,6 +13,8 @@ from deltalake import DeltaTable
 from tests.hostile_names import NAMES
 from tests.lake.addresses import GONE, LIFE, Shown, create, open_lake, read_addresses, send
 from tests.lake.canal import ddl, placed, row, watermark
+from ticdc_assets.lake import advance as advancing
+from ticdc_assets.lake import maintain as maintenance
 from ticdc_assets.lake import publish as publishing
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.apply import table_features
@@ -93,6 +97,56 @@ def test_a_run_that_is_killed_while_it_publishes_is_made_good(
     assert advance(lake, send(6)).is_idle
     assert read_addresses(lake) == LIFE[5][1]
     assert publish(lake) == 0
+
+
+def test_an_address_that_lags_has_the_rows_of_the_ts_that_it_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = open_lake(tmp_path)
+    lags: list[int] = []
+
+    def check() -> None:
+        """Check every address; note by how many windows it lags."""
+        for name, ids in read_addresses(lake).items():
+            about = DeltaTable(lake.path(f"current/d.{name}")).metadata().configuration
+            window = int(about["ticdc.resolved_ts"]) // 10
+            assert ids == LIFE[window][1][name], (name, window)
+            last = read_last_snapshot(lake).ts // 10
+            lags.append(sum(LIFE[n][1].get(name) != ids for n in range(window + 1, last + 1)))
+
+    left = 0
+
+    def kill(_: AddressCommit) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Killed
+
+    def publish_some(*arguments: Any) -> int:
+        check()
+        return publish(*arguments)
+
+    watch_commits(monkeypatch, kill)
+    monkeypatch.setattr(advancing, "publish", publish_some)
+    monkeypatch.setattr(maintenance, "publish", publish_some)
+    for number in range(1, len(LIFE) + 1):
+        # Windows come with hardly any of what they changed published.
+        left = number % 2
+        with suppress(Killed):
+            advance(lake, send(number))
+        check()
+        if number % 4 == 0:
+            # It may end anywhere, and removes nothing that an address shows.
+            for allowed in (1, 99):
+                left = allowed
+                with suppress(Killed):
+                    maintain(lake, read_last_snapshot(lake), retain_days=0, min_files=1)
+                check()
+    assert max(lags) > 1
+    left = 99
+    advance(lake, send(len(LIFE)))
+    check()
+    assert read_addresses(lake) == LIFE[-1][1]
 
 
 def test_a_lake_that_was_restored_or_knows_no_addresses_publishes_all(tmp_path: Path) -> None:

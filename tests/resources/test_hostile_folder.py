@@ -7,13 +7,18 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
+from tests.lake.addresses import need_none
 from tests.resources.test_storage import declared, write_tree
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.cli.source import read_events
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import FilePosition, Quarantined
+from ticdc_assets.lake.advance import advance
+from ticdc_assets.resources.reading import open_source
 from ticdc_assets.resources.source import read_checkpoint
 from ticdc_assets.resources.storage import Folder
+from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.reader import LakeReader
 
 DATA = "db/t/470608603860172800/CDC00000000000000000001.csv"
 
@@ -82,6 +87,28 @@ def test_a_path_that_is_not_utf8_is_reported_and_the_others_are_read(tmp_path: P
     assert problems(root) == {
         r"db/\xff/CDC000001.csv": "its path is not UTF-8, so TiCDC did not write it"
     }
+
+
+def test_a_run_quarantines_paths_that_are_not_utf8_once(tmp_path: Path) -> None:
+    root = write_tree({"metadata": b'{"checkpoint-ts": 470608603860172800}'}, tmp_path / "p")
+    odd = [b"db/t/470608603860172800/CDC\xff.csv", b"db/\xfe/1/meta/schema_1_2.json", b"db/l\xfdnk"]
+    for path in odd[:2]:
+        whole = os.path.join(os.fsencode(root), path)
+        os.makedirs(os.path.dirname(whole))
+        Path(os.fsdecode(whole)).write_bytes(b"1")
+    os.symlink(b"nowhere", os.path.join(os.fsencode(root), odd[2]))
+    feed = changefeed_from_uri(f"file://{root}?protocol=csv")
+    lake = LakeSession(need_none, Lake(str(tmp_path / "lake"), feed.id), feed)
+    done = advance(lake, open_source(feed))
+    assert done.decoded.quarantined == 3
+    said = "its path is not UTF-8, so TiCDC did not write it"
+    rows = LakeReader(lake.location).open("quarantine").to_pyarrow_table().to_pylist()
+    assert {row["source"]: row["reason"].partition(":")[0] for row in rows} == {
+        r"db/t/470608603860172800/CDC\xff.csv": said,
+        r"db/\xfe/1/meta/schema_1_2.json": said,
+        r"db/l\xfdnk": "a symbolic link is not followed",
+    }
+    assert advance(lake, open_source(feed)).is_idle
 
 
 def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:

@@ -31,16 +31,19 @@ from tests.resources.s3_account import open_client, s3_account
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.apply.table_commits import describe_commit
+from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.log.applied_files import read_snapshot
 from ticdc_assets.log.named_tables import name_tables
 from ticdc_assets.plan.state import name_address
-from ticdc_assets.store import lease, lock
+from ticdc_assets.store import lease, lock, old_files
 from ticdc_assets.store.data_files import WrittenFile
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.last_run import read_last_run
 from ticdc_assets.store.lease import LockLost
 from ticdc_assets.store.lease_folder import LeaseFolder
 from ticdc_assets.store.lock import is_lock_wanted, locked
+from ticdc_assets.store.old_files import StoredFile
 from ticdc_assets.store.once import write_once
 from ticdc_assets.store.reader import LakeReader, open_table
 from ticdc_assets.store.stage_commits import StageMark, commit_rows
@@ -109,6 +112,44 @@ def test_a_run_that_lost_its_lock_commits_and_publishes_nothing(
     assert read_addresses(lake) == LIFE[0][1]
     assert advance(lake, send(2)).applied.problems == []
     assert read_addresses(lake) == LIFE[1][1]
+
+
+@pytest.mark.all_cases
+def test_a_maintenance_that_lost_its_lock_removes_no_more(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, client = open_addressed("s3a://lakes/lost-removal"), open_client(server)
+    for windows in (1, 2, 4):
+        assert advance(lake, send(windows)).applied.problems == []
+    left = [f"lost-removal/lake/f/events/left-{n}.parquet" for n in range(9)]
+    for key in left:
+        client.put_object(Bucket="lakes", Key=key, Body=b"x")
+
+    def list_left() -> set[str]:
+        found = client.list_objects_v2(Bucket="lakes", Prefix=left[0].rpartition("-")[0])
+        return {each["Key"] for each in found.get("Contents", [])}
+
+    other = lease.Lease(LeaseFolder(lake.location, ""), lambda: None)
+    remove, taken = old_files._remove, []
+
+    def lose(folder: object, file: StoredFile) -> None:
+        remove(folder, file)  # type: ignore[arg-type]
+        if "left-" in file.path and not taken:
+            taken.append(other.try_take())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lease, "EXPIRY", 0.0)
+        patch.setattr(old_files, "_BETWEEN_CHECKS", 1)
+        patch.setattr(old_files, "_remove", lose)
+        with pytest.raises(LockLost), locked(lake.location, "maintain"):
+            maintain(lake, read_last_snapshot(lake), retain_days=0)
+        assert taken == [True]
+    assert len(list_left()) == 8
+    assert read_addresses(lake) == LIFE[3][1]
+    assert advance(lake, send(6)).applied.problems == []
+    maintain(lake, read_last_snapshot(lake), retain_days=0).require_whole()
+    assert list_left() == set()
+    assert read_addresses(lake) == LIFE[5][1]
 
 
 def test_a_snapshot_that_was_begun_before_a_fence_is_not_written() -> None:

@@ -60,6 +60,7 @@ def maintenance_job(names: FeedNames) -> dg.JobDefinition:
                 # An Iceberg catalog names files, which the next maintenance may remove.
                 for problem in update_catalogs(location, feed):
                     context.log.warning(problem.describe())
+                result.require_whole()
             yield from _note_proofs(context, names, location)
         if result.fold.held is not None:
             context.log.warning(HELD_BACK.format(result.fold.held))

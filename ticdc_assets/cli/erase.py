@@ -18,6 +18,7 @@ from ticdc_assets.lake.upgrade import upgrade
 from ticdc_assets.resources.catalogs import update_catalogs
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.lock import locked
+from ticdc_assets.store.object_versions import describe_object_versions
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.views.row_history import RowHistories
 
@@ -71,9 +72,15 @@ def _erase(options: argparse.Namespace, lake: LakeSession, key: _Key) -> int:
         progress.end()
     for problem in problems:
         warn(problem.describe())
-    if not any(done.counts.values()):
+    if done.is_resumed:
+        number = done.erasure.id
+        warn(f"erasure {number} had been begun: texts that are gone since are not searched", "info")
+    elif not any(done.counts.values()):
         warn(f"nothing of the row was in the lake: is the key right? See {_why(options)}")
     _report(searched)
+    kept = describe_object_versions(lake.location)
+    if kept is not None:
+        warn(kept)
     print_records(options, [_make_record(lake, done, searched)], format_erase)
     return 1 if searched.left or found.unsearched else 0
 

@@ -309,6 +309,7 @@ def maintain(options: argparse.Namespace) -> int:
         # An Iceberg catalog names files, which the next maintenance may remove.
         for problem in update_catalogs(lake.location, lake.feed):
             _warn_of(problem)
+        done.require_whole()
     if done.fold.held is not None:
         _warn_of(Problem("fold", HELD_BACK.format(done.fold.held)))
     newest = done.fold.fold

@@ -23,7 +23,7 @@ from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.history.marks import UpdateMark
 from ticdc_assets.lake.history.update import find_base
 from ticdc_assets.lake.iceberg.published import FOLDER as ICEBERG
-from ticdc_assets.lake.iceberg.published import publish_iceberg
+from ticdc_assets.lake.iceberg.published import publish_iceberg, remove_written_by_catalog
 from ticdc_assets.lake.new_versions import write_new_versions
 from ticdc_assets.lake.publish import publish
 from ticdc_assets.lake.raw.erased_records import holds_records
@@ -68,6 +68,8 @@ class Erased:
     counts: Mapping[str, int]
     removed_files: int
     removed_bytes: int
+    # Whether a command that was killed had begun it.
+    is_resumed: bool
 
 
 def erase(lake: LakeSession, applied: Snapshot, target: Target, progress: Progress) -> Erased:
@@ -106,7 +108,7 @@ class _Erasing:
     def run(self) -> Erased:
         # A run that was killed may have left addresses behind.
         publish(self._lake, self._before)
-        erasure = self._begin()
+        erasure, is_resumed = self._begin()
         self._progress("erase: events", 0, None)
         counts = InputRows(self._lake.feed, self._reader, erasure, self._target).erase()
         counts["current"] = self._erase_current()
@@ -117,9 +119,9 @@ class _Erasing:
         removed = self._purge()
         ended = end_erasure(self._lake.location, erasure, counts)
         files, sizes = zip(*removed, strict=True)
-        return Erased(ended, counts, sum(files), sum(sizes))
+        return Erased(ended, counts, sum(files), sum(sizes), is_resumed)
 
-    def _begin(self) -> Erasure:
+    def _begin(self) -> tuple[Erasure, bool]:
         """State the erasure, or go on with the one of a command that was killed."""
         known, target = read_erasures(self._reader), self._target
         salt = find_salt(known)
@@ -139,10 +141,12 @@ class _Erasing:
             salt=salt,
             digests=found,
         )
+        is_resumed = False
         for each in list_unfinished(known):
             is_same = (each.database, each.table) == (target.database, target.table)
             if is_same and own in each.digests:
                 # Its events may be gone already, and with them the other texts of the key.
+                is_resumed = True
                 erasure = replace(
                     erasure,
                     id=each.id,
@@ -152,7 +156,7 @@ class _Erasing:
                     counts=each.counts,
                 )
         write_erasure(self._lake.location, erasure)
-        return erasure
+        return erasure, is_resumed
 
     # Tables
 
@@ -264,6 +268,7 @@ class _Erasing:
         folder = self._reader.open_folder("")
         for address in self._list_addresses():
             self._remove_folder(f"{ICEBERG}/{address}")
+            remove_written_by_catalog(self._lake.location, address)
         with suppress(FileNotFoundError):
             # All tables are compared then.
             folder.delete_file(f"{ICEBERG}/published.json")

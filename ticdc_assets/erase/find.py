@@ -4,7 +4,7 @@ The key may have had other names before a RENAME COLUMN; then its columns are kn
 """
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
@@ -99,9 +99,11 @@ class _Search:
                 moves += found[1:]
         for loaded in loads:
             for each in loaded.rows or ():
-                self._add_values(each)
+                self._add_values(each.values())
         for each in self._read_folded(wanted):
-            self._add_values(each)
+            self._add_values(each.values())
+        # Where a command was killed, they are the texts that are left.
+        self._add_values(self._texts)
         schema = histories.schema
         target = Target(
             schema.database,
@@ -184,15 +186,15 @@ class _Search:
         for image, is_own in zip(sides, is_of_row, strict=True):
             if is_own:
                 self._forms.add(tuple(read_values(image, columns)))
-                self._add_values(image)
+                self._add_values(image.values())
         found = [(0, "", "")]
         if not all(is_of_row):
             names = [_write_key(columns, key) for key in keys]
             found.append((change.commit_ts, names[0], names[1]))
         return found
 
-    def _add_values(self, image: Printed) -> None:
-        for text in image.values():
+    def _add_values(self, texts: Iterable[str | None]) -> None:
+        for text in texts:
             # Moments and numbers are in other rows, too; a search of bytes finds them by chance.
             if text is not None and len(text) >= _TELLING and not _NUMERIC.issuperset(text):
                 self._values.add(text)

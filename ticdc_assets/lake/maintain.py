@@ -13,14 +13,17 @@ folder are recognized by their row in `raw`, and row events tell a repetition fr
 arrives late; those are folded on request, too (`lake.fold`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from deltalake.exceptions import DeltaError
+from py4j.protocol import Py4JJavaError
 from pyarrow import fs
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
@@ -45,6 +48,7 @@ from ticdc_assets.log.named_tables import find_true_ts, name_tables
 from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.log.verifications import Results
 from ticdc_assets.plan.load import is_loaded
+from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.address_log import COPIES
 from ticdc_assets.store.commits import write_ts
 from ticdc_assets.store.contracts import CONTRACTS, LATER_CONTRACTS, LAYOUT
@@ -64,6 +68,11 @@ _SMALL_FILE = 16 << 20
 # From this many bytes on, a table of the lake is clustered, so that reading one current table's
 # events skips files.
 _LARGE_TABLE = 1 << 30
+# Of what could not be maintained; errors of Spark have a hundred lines.
+_MOST_SHOWN, _MOST_CHARACTERS = 10, 500
+_OF_SPARK = (PySparkException, Py4JJavaError)
+_FAULTS = (ConfigError, DeltaError, OSError, *_OF_SPARK)
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,16 @@ class MaintainResult:
     removed_bytes: int
     expired: int
     fold: FoldResult
+    # What could not be maintained, and why.
+    faults: tuple[str, ...] = ()
+
+    def require_whole(self) -> None:
+        """Raise a `ConfigError` that names what could not be maintained, if there is something."""
+        if self.faults:
+            shown = "; ".join(self.faults[:_MOST_SHOWN])
+            rest = len(self.faults) - _MOST_SHOWN
+            more = f"; and {rest:,} more" if rest > 0 else ""
+            raise ConfigError(f"all was maintained but for {shown}{more}")
 
 
 # Parameters: the lake and its last snapshot; how long what remains, and tests set the last one.
@@ -116,8 +135,9 @@ def maintain(
     publish(lake, last, applied)
     publish_iceberg(lake, last, applied)
     removed = maintenance.remove_old([each.name for each in done], last)
-    _remove_killed_loads(maintenance.reader, retain_days)
-    remove_old_copies(lake.location, _now() - timedelta(days=retain_days))
+    maintenance.attempt("loads", partial(_remove_killed_loads, maintenance.reader, retain_days))
+    old = _now() - timedelta(days=retain_days)
+    maintenance.attempt("addresses", partial(remove_old_copies, lake.location, old))
     return MaintainResult(
         compacted=sum(each.is_compacted for each in done),
         files_before=sum(each.files_before for each in done),
@@ -126,6 +146,7 @@ def maintain(
         removed_bytes=sum(old.size for old in removed),
         expired=expired,
         fold=fold,
+        faults=tuple(sorted(maintenance.faults)),
     )
 
 
@@ -159,11 +180,29 @@ class _Maintenance:
         self.reader = LakeReader(lake.location)
         self._writer = LakeWriter(lake.location)
         self._retention = Retention(self.reader, days, _now())
+        self.faults: list[str] = []
+
+    def attempt(self, name: str, do: Callable[[], _T]) -> _T | None:
+        """Do something for a table; if that fails, note why, and let others go on."""
+        try:
+            return do()
+        except _FAULTS as error:
+            # Without the lock, or without Spark, nothing goes on.
+            check_lock(self._lake.location)
+            if isinstance(error, _OF_SPARK):
+                self._lake.spark.range(1).count()
+            self.faults.append(f"{name}: {describe_error(error)[:_MOST_CHARACTERS]}")
+            return None
+
+    def _attempt_all(self, names: Iterable[str], do: Callable[[str], _T]) -> list[_T]:
+        """Do something for tables; leave those out where it fails."""
+        with ThreadPoolExecutor() as pool:
+            found = pool.map(lambda name: self.attempt(name, partial(do, name)), names)
+            return [each for each in found if each is not None]
 
     def maintain_own(self, names: Sequence[str]) -> list[_Maintained]:
         """Maintain the lake's own tables; only their newest versions are read."""
-        with ThreadPoolExecutor() as pool:
-            return list(pool.map(self._maintain_own, names))
+        return self._attempt_all(names, self._maintain_own)
 
     def _maintain_own(self, name: str) -> _Maintained:
         opened = self.reader.open(name)
@@ -179,19 +218,18 @@ class _Maintenance:
         """Maintain the current tables, then write a snapshot with their new versions."""
         versions = self._applied.versions
 
-        def maintain_table(incarnation: str) -> tuple[str, int, _Maintained]:
+        def maintain_table(name: str) -> tuple[str, int, _Maintained]:
+            incarnation = name.removeprefix("current/")
             table = CurrentTable(self._lake, incarnation)
             known, version = self._applied.state.incarnations[incarnation], versions[incarnation]
             ts = write_ts(find_true_ts(known, self._applied.ts))
-            name = f"current/{incarnation}"
             restore(self._lake.location, name, table.version, version, ts)
             # Compaction clusters a large table.
             table.adapt_to_size(known.schema, known.layout)
             done = self._compact(name)
             return incarnation, table.version, done
 
-        with ThreadPoolExecutor() as pool:
-            tables = list(pool.map(maintain_table, versions))
+        tables = self._attempt_all([f"current/{id}" for id in versions], maintain_table)
         new_versions = {id: version for id, version, _ in tables if version != versions[id]}
         if new_versions:
             write_new_versions(self._lake, self._applied, new_versions)
@@ -200,18 +238,19 @@ class _Maintenance:
     def maintain_histories(self) -> list[_Maintained]:
         """Maintain histories and changes; only their newest versions are read."""
 
-        def maintain_tables(incarnation: str) -> list[_Maintained]:
-            done = []
-            for kind in (HistoryTable, ChangesTable):
-                table = kind(self._lake, incarnation)
-                if table.version is not None:
-                    table.undo_strays()
-                    done.append(self._compact(table.name))
-            return done
+        kinds: dict[str, type[HistoryTable | ChangesTable]]
+        kinds = {"history": HistoryTable, "changes": ChangesTable}
 
-        with ThreadPoolExecutor() as pool:
-            found = pool.map(maintain_tables, self._applied.versions)
-        return [done for each in found for done in each]
+        def maintain_table(name: str) -> list[_Maintained]:
+            folder, _, incarnation = name.partition("/")
+            table = kinds[folder](self._lake, incarnation)
+            if table.version is None:
+                return []
+            table.undo_strays()
+            return [self._compact(name)]
+
+        names = [f"{folder}/{id}" for id in self._applied.versions for folder in kinds]
+        return [done for each in self._attempt_all(names, maintain_table) for done in each]
 
     def remove_old(self, names: Sequence[str], last: Snapshot) -> list[OldFiles]:
         """Remove the old files of tables, with the last snapshot; return what was removed."""
@@ -222,8 +261,7 @@ class _Maintenance:
             old.remove(self.reader, partial(check_lock, self._lake.location))
             return old
 
-        with ThreadPoolExecutor() as pool:
-            return list(pool.map(remove, [name for name in names if name not in spared]))
+        return self._attempt_all([name for name in names if name not in spared], remove)
 
     def _list_shown_late(self, last: Snapshot) -> set[str]:
         """List the current tables whose Iceberg tables could not be brought up to date.
@@ -276,6 +314,7 @@ def _remove_killed_loads(reader: LakeReader, days: float) -> None:
             written = [file.mtime for file in files if file.type is fs.FileType.File]
             # A load that has just begun has no file yet.
             if written and all(time < _now() - timedelta(days=days) for time in written):
+                check_lock(reader.location)
                 folder.delete_dir(life)
 
 

@@ -110,6 +110,8 @@ def remove_old_copies(location: Lake, before: datetime) -> None:
             for path in copies:
                 is_file = inside[path].type is fs.FileType.File
                 if is_file and path not in named and inside[path].mtime < before:
+                    # Another run may show the file again; there are few of them.
+                    check_lock(location)
                     folder.delete_file(inside[path].path)
 
 

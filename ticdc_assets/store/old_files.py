@@ -10,7 +10,7 @@ The log keeps a checkpoint below each of these versions, and the commits from th
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,6 +37,8 @@ _COMMITS_TO_KEEP = 100
 # The longest time from writing a file to committing it.
 _LONGEST_COMMIT = timedelta(days=1)
 _AT_ONCE = 16
+# So many files may go after the lock was lost; to look after it costs a request in an object store.
+_BETWEEN_CHECKS = 64
 # With Spark's checksums of versions, and Hadoop's of files.
 _OF_VERSION = re.compile(
     r"\.?(\d{20})\.(?:json|crc|checkpoint(?:\.\d{10}\.\d{10})?\.parquet)(?:\.crc)?"
@@ -96,17 +98,23 @@ class OldFiles:
         return sum(file.size for file in (*self.data, *self.log))
 
     def remove(self, reader: LakeReader, check: Callable[[], None]) -> None:
-        """Remove them, unless `check` raises an error."""
-        if not self.number:
-            return
-        check()
-        folder = reader.open_folder(self.table)
+        """Remove them as long as `check` raises no error."""
+        remove = partial(_remove, reader.open_folder(self.table))
         with reader.explained(reader.location.path(self.table)):
             with ThreadPoolExecutor(_AT_ONCE) as threads:
-                list(threads.map(partial(_remove, folder), self.data))
+                for files in _split(self.data):
+                    # Whoever has taken the lock may go back to a version that needs the others.
+                    check()
+                    list(threads.map(remove, files))
             # In order: wherever this ends, no commit is missing between two others.
-            for file in self.log:
-                _remove(folder, file)
+            for files in _split(self.log):
+                check()
+                list(map(remove, files))
+
+
+def _split(files: Sequence[StoredFile]) -> Iterator[Sequence[StoredFile]]:
+    for start in range(0, len(files), _BETWEEN_CHECKS):
+        yield files[start : start + _BETWEEN_CHECKS]
 
 
 def list_stored_files(reader: LakeReader, table: str) -> list[StoredFile]:

@@ -44,9 +44,8 @@ def _put_on_s3(uri: str, content: bytes) -> None:
     from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
     bucket, _, key = format_uri(uri).removeprefix("s3://").partition("/")
-    client = _open_s3(os.environ.get("AWS_ENDPOINT_URL"), os.environ.get("AWS_REGION"))
     try:
-        client.put_object(Bucket=bucket, Key=key, Body=content, IfNoneMatch="*")
+        open_s3().put_object(Bucket=bucket, Key=key, Body=content, IfNoneMatch="*")
     except ClientError as error:
         if error.response["Error"]["Code"] not in _TAKEN:
             raise OSError(describe_error(error)) from None
@@ -55,9 +54,14 @@ def _put_on_s3(uri: str, content: bytes) -> None:
         raise OSError(describe_error(error)) from None
 
 
+def open_s3() -> Any:
+    """Return a client of S3, or of another server, with the settings of the environment."""
+    return _open_s3(os.environ.get("AWS_ENDPOINT_URL"), os.environ.get("AWS_REGION"))
+
+
 @cache
 def _open_s3(endpoint: str | None, region: str | None) -> Any:
-    """Open a client of S3, or of another server: there, as for Spark, the bucket is in the path."""
+    """Open a client; of another server than S3's, as for Spark, the bucket is in the path."""
     import boto3  # type: ignore[import-untyped]
     from botocore.config import Config  # type: ignore[import-untyped]
 

@@ -33,6 +33,7 @@ from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.arrow import replace_surrogates
 from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.lock import check_lock
 from ticdc_assets.store.reader import LakeReader, open_folder
 
 _AT_ONCE = 8
@@ -82,6 +83,7 @@ def remove_old(location: Lake) -> None:
     files = LakeFiles(location)
     before = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
     for address in _list_tables(files):
+        check_lock(location)
         # Of one that is damaged, publishing has said so.
         with suppress(ConfigError, OSError, ValueError):
             table = IcebergTable(location, address, files)
@@ -107,6 +109,7 @@ def _remove_old_of_catalogs(location: Lake, before: datetime) -> None:
         # The newest, and as many as it lists from before.
         for entry in newest_first[MOST_METADATA_FILES + 1 :]:
             if entry.mtime < before:
+                check_lock(location)
                 folder.delete_file(entry.path)
 
 

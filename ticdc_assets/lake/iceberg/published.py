@@ -99,6 +99,20 @@ def name_catalog_folder(address: str) -> str:
     return f"{CATALOGS_FOLDER}/{address}"
 
 
+def remove_written_by_catalog(location: Lake, address: str) -> None:
+    """Remove what came to a table through a catalog, but for the metadata that the catalog reads.
+
+    Who commits there writes manifests, with bounds of values.  Metadata has none.
+    """
+    folder, name = open_folder(location.path("")), name_catalog_folder(address)
+    with LakeReader(location).explained(location.path(name)):
+        selected = fs.FileSelector(name, recursive=True, allow_not_found=True)
+        for entry in folder.get_file_info(selected):
+            is_metadata = ".metadata.json" in entry.base_name
+            if entry.type is fs.FileType.File and not is_metadata:
+                folder.delete_file(entry.path)
+
+
 def remove_old_iceberg(location: Lake) -> None:
     """Remove what no Iceberg table needs any more."""
     if read_published(location).patterns:
