@@ -65,6 +65,15 @@ class LakeReader:
         with self.explained(path):
             return check_format(self.location, table, open_table(path, version))
 
+    def find(self, table: str) -> DeltaTable | None:
+        """Open a table at its newest version; None where many lakes have none, which is quick."""
+        path = self.location.path(table)
+        with self.explained(path):
+            try:
+                return check_format(self.location, table, open_table(path))
+            except TableNotFoundError:
+                return None
+
     def open_folder(self, table: str) -> fs.FileSystem:
         """Return the folder of a table as a file system."""
         path = self.location.path(table)
