@@ -34,7 +34,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
 
 # Fixtures that take long, as tests name them.
-SHARED = ("broker: Broker", "shop: Shop")
+SHARED = ("broker: Broker", "shop: Shop", "metastore: str", "moto: str", "tidb: Tidb")
 
 # Nothing that collecting the tests makes is garbage, and looking for some took half of that time.
 gc.disable()
@@ -53,6 +53,15 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Broker"]:
 
     with kafka_broker(tmp_path_factory.mktemp("broker")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An S3 server for all tests of a process; the module that uses it empties it first."""
+    from tests.servers import s3_server
+
+    with s3_server(tmp_path_factory.mktemp("moto")) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

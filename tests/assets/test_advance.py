@@ -27,7 +27,6 @@ from ticdc_assets.log.catalog import table_changes
 from ticdc_assets.naming import CURRENT, table_asset_key
 from ticdc_assets.resources import deployment
 from ticdc_assets.resources.catalog import read_catalog, read_rows_after
-from ticdc_assets.resources.dagster_settings import POLL_INTERVAL
 from ticdc_assets.resources.deployment import LakeResource, SparkResource
 from ticdc_assets.resources.reading import open_source
 from ticdc_assets.resources.source import read_checkpoint
@@ -98,7 +97,7 @@ def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with pytest.MonkeyPatch.context() as patch, dg.DagsterInstance.ephemeral() as instance:
         patch.setattr(deployment, "get_session", lambda *_, **__: spark)
         # A run waits so long for more input before it ends.
-        patch.setenv(POLL_INTERVAL, "1")
+        patch.setattr(budget, "read_poll_interval", lambda _: 0.01)
         yield Shop(simulation, iter(simulation), feed, str(folder / "lake"), instance)
 
 

@@ -10,7 +10,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from tests.moto_process import make_quick
-from tests.servers import HOST
+from tests.servers import HOST, hive_metastore
 from ticdc_assets.catalogs.glue import Glue
 from ticdc_assets.changefeed.catalog import GlueCatalog
 
@@ -43,6 +43,13 @@ class GlueServer:
             for database in databases
             for table in self.client.get_tables(DatabaseName=database["Name"])["TableList"]
         }
+
+
+@pytest.fixture(scope="session")
+def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Hive Metastore for all tests of a process; a prefix belongs to the test that takes it."""
+    with hive_metastore(tmp_path_factory.mktemp("hive")) as uri:
+        yield uri
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """Entries of a Hive Metastore follow their tables, and nobody else's entries are touched."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from tests.hostile_names import NAMES
 from tests.lake.addresses import create, open_lake, send
 from tests.lake.canal import ddl, watermark
 from tests.lake.life_of_names import Life, read_by_name
-from tests.servers import HOST, free_port, hive_metastore
+from tests.servers import HOST, free_port
 from ticdc_assets.catalogs import read_registration, register, register_tables
 from ticdc_assets.catalogs.entry import Catalog, FoundEntry
 from ticdc_assets.changefeed.catalog import HiveCatalog
@@ -23,12 +22,6 @@ from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.stream.problem import Problem
 
 
-@pytest.fixture(scope="module")
-def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with hive_metastore(tmp_path_factory.mktemp("hive")) as uri:
-        yield uri
-
-
 def open_at(uri: str, prefix: str) -> Any:
     return open_catalog(HiveCatalog(uri, prefix))
 
@@ -37,8 +30,8 @@ def update(lake: LakeSession, catalog: Catalog) -> list[Problem]:
     return register_tables(lake.location, read_last_snapshot(lake), catalog)
 
 
-def test_a_reader_by_name_sees_a_life_of_twenty_tables(tmp_path: Path, uri: str) -> None:
-    lake, catalog, life = open_lake(tmp_path), open_at(uri, "twenty_"), Life(3)
+def test_a_reader_by_name_sees_a_life_of_twenty_tables(tmp_path: Path, metastore: str) -> None:
+    lake, catalog, life = open_lake(tmp_path), open_at(metastore, "twenty_"), Life(3)
     client = catalog._client
     for _ in range(4):
         contents = life.live()
@@ -55,8 +48,8 @@ def test_a_reader_by_name_sees_a_life_of_twenty_tables(tmp_path: Path, uri: str)
         assert found == {name: rows for name, rows in contents.items() if name not in strange}
 
 
-def test_an_entry_has_what_engines_look_for(tmp_path: Path, uri: str) -> None:
-    lake, catalog = open_lake(tmp_path), open_at(uri, "what_")
+def test_an_entry_has_what_engines_look_for(tmp_path: Path, metastore: str) -> None:
+    lake, catalog = open_lake(tmp_path), open_at(metastore, "what_")
     comment = "x" * 300
     sql = f"CREATE TABLE t (Id BIGINT PRIMARY KEY, `ä-b` DATETIME COMMENT '{comment}')"
     advance(lake, send_all(ddl("d", "t", 2, "CREATE", sql), watermark(9)))
@@ -72,8 +65,8 @@ def test_an_entry_has_what_engines_look_for(tmp_path: Path, uri: str) -> None:
     ]
 
 
-def test_only_own_entries_are_changed(tmp_path: Path, uri: str) -> None:
-    lake, catalog = open_lake(tmp_path), open_at(uri, "own_")
+def test_only_own_entries_are_changed(tmp_path: Path, metastore: str) -> None:
+    lake, catalog = open_lake(tmp_path), open_at(metastore, "own_")
     messages = [create(name, 2 + n) for n, name in enumerate("ab")]
     advance(lake, send_all(*messages, watermark(9)))
     assert update(lake, catalog) == []
@@ -98,9 +91,9 @@ def test_only_own_entries_are_changed(tmp_path: Path, uri: str) -> None:
 
 
 def test_hostile_names_have_entries_or_a_reason_why_not(
-    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, metastore: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake, catalog = open_lake(tmp_path), open_at(uri, "odd_")
+    lake, catalog = open_lake(tmp_path), open_at(metastore, "odd_")
     monkeypatch.setattr(register, "_MOST_SHOWN", 99)
     created = [
         ddl("d", name, 2 + n, "CREATE", f"CREATE TABLE `{name.replace('`', '``')}` (id INT)")
@@ -114,11 +107,11 @@ def test_hostile_names_have_entries_or_a_reason_why_not(
     assert {reason.partition(":")[0] for reason in reasons.values()} == {"hive"}
 
 
-def test_a_metastore_that_is_down_is_caught_up_with(tmp_path: Path, uri: str) -> None:
+def test_a_metastore_that_is_down_is_caught_up_with(tmp_path: Path, metastore: str) -> None:
     lake = open_lake(tmp_path)
     advance(lake, send(2))
     (problem,) = update(lake, open_at(f"thrift://{HOST}:{free_port()}", "down_"))
     assert problem.reason.startswith("hive: Hive Metastore does not answer: Could not connect")
-    assert update(lake, open_at(uri, "down_")) == []
+    assert update(lake, open_at(metastore, "down_")) == []
     assert read_registration(lake.location, "hive").problems == ()
-    assert open_at(uri, "down_").list_entries("down_d").keys() == {"a", "b"}
+    assert open_at(metastore, "down_").list_entries("down_d").keys() == {"a", "b"}

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, cast
 
 import dagster as dg
 import pytest
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
 from pyspark.sql import SparkSession
 
 from tests.lake.canal import ddl, row, watermark
@@ -247,12 +249,10 @@ def test_a_lake_table_that_violates_its_contract_fails(
     growing_lake: tuple[GrowingLake, SnapshotRange],
 ) -> None:
     lake, _ = growing_lake
-    events, raw = lake.session.sql("events"), lake.session.sql("raw")
+    events, raw = (DeltaTable(lake.session.path(name)) for name in ("events", "raw"))
     through = read_last_snapshot(lake.session).snapshot_id
-    lake.session.spark.sql(
-        f"UPDATE {events} SET op = 'merge' WHERE kind = 'row' AND commit_ts = 40"
-    )
-    lake.session.spark.sql(f"ALTER TABLE {raw} ADD COLUMNS (surplus STRING)")
+    events.update({"op": "'merge'"}, predicate="kind = 'row' AND commit_ts = 40")
+    raw.alter.add_columns([Field("surplus", PrimitiveType("string"))])
     names = [("events", "events_matches_contract"), ("raw", "raw_matches_contract")]
     chosen = {dg.AssetCheckKey(layer_asset_key(FEED, layer), name) for layer, name in names}
     found = lake.results(SnapshotRange(0, through), chosen)

@@ -116,12 +116,12 @@ def test_sizes_are_those_of_the_files() -> None:
     assert set(by(found, "ticdc_table_bytes", "table", "a")) == set(largest)
 
 
-def test_sizes_in_an_object_store_are_those_on_a_disk(tmp_path: Path) -> None:
+def test_sizes_in_an_object_store_are_those_on_a_disk(moto: str) -> None:
     declare("a")
     lake = make_lake("a", ["t0", "t1", "t2"])
     write_deltalake(lake.path("history/t1"), pa.table({"n": [1]}))
     on_disk = collect()
-    with s3_account(tmp_path) as url:
+    with s3_account(moto) as url:
         for path in filter(Path.is_file, Path("lake").rglob("*")):
             open_client(url).put_object(Bucket="lakes", Key=str(path), Body=path.read_bytes())
         in_store = collect(make_collector(lake="s3://lakes/lake"))

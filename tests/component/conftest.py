@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.component.sandbox import Project, make_project
-from ticdc_assets.resources.dagster_settings import POLL_INTERVAL
+from ticdc_assets.run import budget
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     # A run waits so long for more input before it ends.
-    monkeypatch.setenv(POLL_INTERVAL, "1")
+    monkeypatch.setattr(budget, "read_poll_interval", lambda _: 0.01)
     with make_project(tmp_path) as made:
         yield made

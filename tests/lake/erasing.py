@@ -175,10 +175,10 @@ class PersonLake:
     def advance(self, messages: list[Message]) -> Any:
         return advance(self.lake, RecordSource(lambda _: placed(messages)))
 
-    def fill(self, person: Person) -> None:
-        """Take in the life of the person in three windows, with a run for each."""
+    def fill(self, person: Person, windows: int | None = None) -> None:
+        """Take in the life of the person, or its first windows, with a run for each window."""
         ends = [n for n, m in enumerate(person.messages, 1) if b"WATERMARK" in (m.value or b"")]
-        for end in ends:
+        for end in ends[:windows]:
             self.advance(person.messages[:end])
 
     def erase(self, key: Mapping[str, str] = KEY, table: str = "d.p") -> tuple[Erased, Searched]:

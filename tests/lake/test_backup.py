@@ -73,7 +73,9 @@ def check(lake: LakeSession, truth: object) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("transport", ["storage", "dump"])
+@pytest.mark.parametrize(
+    "transport", ["storage", pytest.param("dump", marks=pytest.mark.all_cases)]
+)
 def test_a_copy_made_while_runs_go_on_continues_to_the_truth(
     tmp_path: Path, transport: Literal["storage", "dump"]
 ) -> None:

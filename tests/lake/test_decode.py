@@ -36,9 +36,10 @@ CSV = "lifecycle/storage-csv-full"
     "dataset",
     [
         "types/simple-avro-checksum",
-        "lifecycle/canal-json-ext-replayed",
-        "types/open-protocol",
         "lifecycle/simple-json-claim-check",
+        # Decoders have tests of their own, on all of it.
+        pytest.param("lifecycle/canal-json-ext-replayed", marks=pytest.mark.all_cases),
+        pytest.param("types/open-protocol", marks=pytest.mark.all_cases),
     ],
 )
 def test_a_topic_that_grows(spark: SparkSession, tmp_path: Path, dataset: str) -> None:
@@ -65,10 +66,10 @@ def test_a_topic_that_grows(spark: SparkSession, tmp_path: Path, dataset: str) -
 @pytest.mark.parametrize(
     "dataset",
     [
-        "lifecycle/storage-csv-default",
-        "types/storage-csv-custom",
         "types/storage-canal-json",
         "lifecycle/newarch-storage-csv-table-id-path",
+        pytest.param("lifecycle/storage-csv-default", marks=pytest.mark.all_cases),
+        pytest.param("types/storage-csv-custom", marks=pytest.mark.all_cases),
     ],
 )
 def test_a_folder_that_grows(spark: SparkSession, tmp_path: Path, dataset: str) -> None:

@@ -64,17 +64,17 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_everything_above_a_fold_is_as_before(folded: FoldedLake) -> None:
-    folded.go_on(4)
+    folded.go_on(3)
     before = folded.count_events()
-    assert folded.maintain().fold.folded == before["row"] == 16
+    assert folded.maintain().fold.folded == before["row"] == 12
     floor = folded.fold.ts
     assert floor == folded.upstream.ts
-    assert folded.count_events() == before - Counter(row=16)
+    assert folded.count_events() == before - Counter(row=12)
     with pytest.raises(ConfigError, match=f"{floor - 1} .* is below the fold at {floor}"):
         as_of(folded.lake, floor - 1)
     folded.check()
-    folded.go_on(4)
-    assert folded.count_events()["row"] == 16
+    folded.go_on(3)
+    assert folded.count_events()["row"] == 12
     folded.check()
     folded.rebuild()
     folded.check()
@@ -153,7 +153,7 @@ def test_a_fold_that_was_killed_goes_on(
     folded: FoldedLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, is_done: bool
 ) -> None:
     monkeypatch.setattr(folded_events, "_FILES_PER_COMMIT", 2)
-    folded.go_on(5)
+    folded.go_on(4)
     shutil.copytree(tmp_path / "lake", tmp_path / "copy")
     copied = FoldedLake(tmp_path / "copy", folded.upstream)
     copied.maintain()

@@ -27,6 +27,7 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import RecordSource, Source
 from ticdc_assets.load.load import load_tables
 from ticdc_assets.log.applied_files import read_existing_snapshot
+from ticdc_assets.log.loads import read_loads
 from ticdc_assets.resources.load_source import open_export
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
@@ -55,13 +56,18 @@ class LaterLake(GoldenLake):
         return stated.get("commitTs", stated.get("watermarkTs")) > self._start_ts
 
 
-def export(dataset: str, ts: int, folder: Path, options: ExportOptions) -> None:
+# Parameters: what is exported, and how.
+def export(
+    dataset: str, ts: int, folder: Path, options: ExportOptions, table: str | None = None
+) -> None:
     """Write the truth of a point as an export, with schemas from the statements before it."""
     replay = replayed(dataset)
     replay.advance(ts)
     schemas = {(t.schema.database, t.schema.table): t.schema for t in replay.model.tables}
     tables: dict[TableSchema, list[Row]] = {}
     for name, true in replicated(dataset, truth(dataset.split("/")[0])[ts]).items():
+        if table not in (None, name[1]):
+            continue
         schema = schemas[name]
         stored = [c.name for c in schema.columns if c.generated != "virtual"]
         by_name = [dict(zip(true.names, row, strict=True)) for row in images_of(true)]
@@ -69,8 +75,11 @@ def export(dataset: str, ts: int, folder: Path, options: ExportOptions) -> None:
     Exporter(folder, options).write(tables, tso=ts)
 
 
-def load(golden: GoldenLake, ts: int, root: Path, options: ExportOptions) -> None:
-    export(golden.dataset, ts, root / "export", options)
+# Parameters: those of `export`.
+def load(
+    golden: GoldenLake, ts: int, root: Path, options: ExportOptions, table: str | None = None
+) -> None:
+    export(golden.dataset, ts, root / "export", options, table)
     results = load_tables(golden.lake, open_export(str(root / "export"), options.dialect))
     assert [r for r in results if r.outcome != "loaded" or r.quarantined] == []
 
@@ -141,4 +150,6 @@ def test_any_dataset_goes_on_from_an_export(
 def test_rows_that_a_timestamp_identifies_are_loaded(spark: SparkSession, tmp_path: Path) -> None:
     # The table t_pk_ts has a row then.  Arrow types it: no text says that it is one of two moments.
     golden = GoldenLake(spark, tmp_path, "types/storage-csv-full")
-    load(golden, 470608231161659392, tmp_path, DIALECTS["csv"])
+    load(golden, 470608231161659392, tmp_path, DIALECTS["csv"], "t_pk_ts")
+    loads = read_loads(LakeReader(golden.lake.location))
+    assert [(each.schema.table, each.rows > 0) for each in loads] == [("t_pk_ts", True)]

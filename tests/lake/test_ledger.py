@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from deltalake import DeltaTable
 from msgspec import structs
 from pyspark.sql import SparkSession
 
@@ -92,12 +93,11 @@ def test_the_ledger_reports_where_a_lake_was_tampered_with(kept: Kept, tmp_path:
         return f"kind = 'row' AND seq = {seq} AND index = {index}"
 
     gone, twice, uncounted = (f"`shop`.`{name}`" for name in ("customers", "orders", "inventory"))
-    lake.spark.sql(f"DELETE FROM {events} WHERE {first_of(gone)}")
+    DeltaTable(lake.path("events")).delete(first_of(gone))
     lake.spark.sql(f"INSERT INTO {events} SELECT * FROM {events} WHERE {first_of(twice)}")
     counts = f"filter(counts, c -> c.name <> '{uncounted}')"
     lake.spark.sql(f"UPDATE {applied} SET counts = {counts}")
-    lake.spark.sql(f"DELETE FROM {events} WHERE kind = 'batch' AND batch = 1")
-    lake.spark.sql(f"DELETE FROM {events} WHERE kind = 'file' AND batch = 1")
+    DeltaTable(lake.path("events")).delete("kind IN ('batch', 'file') AND batch = 1")
     done = copy.build_ledger()
     assert not done.adds_up
     before = {table.name: table for table in kept.build_ledger().tables}
@@ -123,8 +123,8 @@ def test_a_row_sent_again_under_another_schema_version_is_repeated(
         messages = placed(sent)
         done = advance(lake, RecordSource(lambda _, messages=messages: messages)).applied
         assert (done.problems, done.replayed) == ([], 0)
-    second = f"UPDATE {lake.sql('events')} SET schema_version = 9, table_id = 7"
-    lake.spark.sql(f"{second} WHERE kind = 'row' AND batch = 2").collect()
+    changed = {"schema_version": "9", "table_id": "7"}
+    DeltaTable(lake.path("events")).update(changed, predicate="kind = 'row' AND batch = 2")
     first = read_snapshot(LakeReader(lake.location), 1)
     assert find_late_rows(read_control_events(lake, first, 2), first, 2) == []
     (table,) = build_ledger(LakeReader(lake.location), read_last_snapshot(lake)).tables

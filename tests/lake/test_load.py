@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from msgspec.structs import replace as replace_struct
 from pyspark.sql import SparkSession
 
@@ -324,9 +325,8 @@ def test_older_rows_of_a_load_that_maintenance_removed_are_named(
     seen = as_of(lake, TSO + 1)
     assert list(seen.lines(seen.find("d.t")[0])) == before
 
-    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    spark.sql(f"VACUUM {lake.sql(f'current/{load.incarnation}')} RETAIN 0 HOURS").collect()
-    spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    table = DeltaTable(lake.current_path(load.incarnation))
+    assert table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     seen = as_of(lake, TSO + 1)
     oldest = f"the oldest TSO that can be shown is {TSO + 9}"
     with pytest.raises(ConfigError, match=f"d.t began with a load.*{oldest}"):

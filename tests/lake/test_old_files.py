@@ -121,7 +121,7 @@ def test_versions_of_the_retained_time_and_those_to_keep_remain(table: AgedTable
     assert table.measure() == before - old.size
     assert [name for name, path in stray.items() if path.exists()] == ["young.parquet", "_own.bin"]
     assert sorted(opened.to_pyarrow_table()["v"].to_pylist()) == table.rows[began]
-    for version in (3, 57, *range(began, VERSIONS)):
+    for version in (3, 57, *range(began, VERSIONS, 5), VERSIONS - 1):
         assert table.read(version) == [table.rows[version]] * 2
     # What is left of older versions is not more than their log takes from the last checkpoint.
     commits = sorted(int(path.stem) for path in table.folder.glob("_delta_log/*[0-9].json"))
@@ -138,7 +138,7 @@ def test_versions_of_the_retained_time_and_those_to_keep_remain(table: AgedTable
 
 def test_all_versions_remain_from_one_that_a_snapshot_names(table: AgedTable) -> None:
     table.find(1, since=100).remove(table.reader, lambda: None)
-    for version in range(100, VERSIONS):
+    for version in (*range(100, VERSIONS, 5), VERSIONS - 1):
         assert table.read(version) == [table.rows[version]] * 2
     assert not StoredRows(table.reader, "events", 60).has_files
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tests.dumpling.exporter import TSO, Exporter, ExportOptions
@@ -85,7 +86,7 @@ def test_rows_count_until_their_table_is_dropped_truncated_or_loaded(
     # A load has the row, but may have others that it cannot read.
     assert load(20, "1", "none") == {"gone 20"}
     assert build_ledger(LakeReader(lake.location), read_last_snapshot(lake)).adds_up
-    spark.sql(f"DELETE FROM {lake.sql('quarantine')} WHERE stage = 'load'").collect()
+    DeltaTable(lake.path("quarantine")).delete("stage = 'load'")
     (fault,) = build_ledger(LakeReader(lake.location), read_last_snapshot(lake)).source.faults
     assert fault == "1 rows could not be loaded, and 0 are in the quarantine"
     assert load(30, "1", "2") == set()

@@ -123,7 +123,7 @@ def compare_private(golden: PrivateLake, ts: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dataset", usual(DATASETS, lambda dataset: dataset in DATASETS[:3]))
+@pytest.mark.parametrize("dataset", usual(DATASETS, lambda dataset: dataset in DATASETS[:2]))
 def test_a_lake_has_what_the_rules_leave_of_the_truth(
     spark: SparkSession, tmp_path: Path, dataset: str
 ) -> None:

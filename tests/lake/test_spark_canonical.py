@@ -84,7 +84,9 @@ def is_valid(text: str, type: ColumnType) -> bool:
     return not re.search("[\ud800-\udc7f\udd00-\udfff]", text)
 
 
-@pytest.mark.parametrize("declared", ["bigint", "bigint unsigned"])
+@pytest.mark.parametrize(
+    "declared", [pytest.param("bigint", marks=pytest.mark.all_cases), "bigint unsigned"]
+)
 def test_spark_sums_up_the_spans_that_we_sum_up(spark: SparkSession, declared: str) -> None:
     """Wherever the spans begin and end, whatever their parts: beyond BIGINT, too."""
     type = parse_type(declared)

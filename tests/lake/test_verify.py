@@ -4,10 +4,12 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from msgspec import structs
@@ -118,6 +120,8 @@ def test_each_change_is_found_and_named(
     assert all(d.lake is None and d.upstream is None for d in hidden.differences)
 
 
+# Spark reads tables of more than 20,000 rows.
+_ROWS = 24_000
 LARGE = """CREATE TABLE large (id bigint unsigned NOT NULL PRIMARY KEY, v int, name varchar(40),
     at datetime)"""
 AT = "TIMESTAMP'2024-01-01 00:00:00'"
@@ -154,39 +158,43 @@ def test_a_thousandth_of_a_larger_table_is_found_in_a_fraction_of_its_rows(
 ) -> None:
     monkeypatch.setattr("ticdc_assets.verify.table._SPANS_PER_SAVE", 1)
     monkeypatch.setattr("ticdc_assets.verify.table._SECONDS_BETWEEN_SAVES", 0.0)
+    for module in ("table", "spark_lake", "narrowing"):
+        monkeypatch.setattr(f"ticdc_assets.verify.{module}.ROWS_PER_SPAN", 5_000)
     server.run(
         "USE v",
         "DROP TABLE IF EXISTS large",
         LARGE,
         "INSERT INTO large SELECT seq * 7, seq MOD 100, CONCAT('name ', seq),"
-        f" {AT} + INTERVAL seq SECOND FROM seq_1_to_100000",
+        f" {AT} + INTERVAL seq SECOND FROM seq_1_to_{_ROWS}",
     )
     copy = UpstreamCopy.make(spark, tmp_path, server)
-    rows = spark.sql(
-        "SELECT CAST(id * 7 AS decimal(20,0)) id, int(id % 100) v, concat('name ', id) name,"
-        " timestamp_ntz'2024-01-01 00:00:00' + make_dt_interval(0, 0, 0, id) at"
-        " FROM range(1, 100001)"
-    )
-    copy.put(read_schema("v", LARGE), rows)
+    ids, start = range(1, _ROWS + 1), datetime(2024, 1, 1)
+    columns = {
+        "id": pa.array([Decimal(id * 7) for id in ids], pa.decimal128(20, 0)),
+        "v": pa.array([id % 100 for id in ids], pa.int32()),
+        "name": [f"name {id}" for id in ids],
+        "at": pa.array([start + timedelta(seconds=id) for id in ids], pa.timestamp("us")),
+    }
+    copy.put_arrow(read_schema("v", LARGE), pa.table(columns))
     with pytest.raises(Killed):
         copy.verify(open_upstream=FakeTidb(copy, after=7).open_snapshot)
     (equal,) = copy.verify(open_upstream=FakeTidb(copy).open_snapshot)
     # What the killed run had compared is not read again.
-    assert 0 < equal.rows_summed < 70_000
+    assert 0 < equal.rows_summed < 0.7 * _ROWS
     (equal,) = copy.verify()
-    assert (equal.verdict, equal.lake_rows, equal.upstream_rows) == ("equal", 100_000, 100_000)
+    assert (equal.verdict, equal.lake_rows, equal.upstream_rows) == ("equal", _ROWS, _ROWS)
     # Every row was read once, none was sent.
-    assert (equal.rows_summed, equal.rows_sent) == (100_000, 0)
+    assert (equal.rows_summed, equal.rows_sent) == (_ROWS, 0)
 
     server.run("USE v", "UPDATE large SET v = v + 1 WHERE id MOD 7000 = 0")
     (found,) = copy.verify()
 
-    assert (found.verdict, found.different_rows, found.complete) == ("differs", 100, True)
-    expected = {json.dumps({"id": str(id)}) for id in range(7000, 700_001, 7000)}
+    assert (found.verdict, found.different_rows, found.complete) == ("differs", _ROWS // 1000, True)
+    expected = {json.dumps({"id": str(id)}) for id in range(7000, 7 * _ROWS + 1, 7000)}
     assert {d.key for d in found.differences} == expected
     assert {d.columns for d in found.differences} == {("v",)}
     # At most 32 rows of a part have to be listed for one that differs, and it is read once.
-    assert found.rows_sent <= 100 * 50
+    assert found.rows_sent <= _ROWS // 1000 * 50
 
 
 def strip(found: Sequence[TableVerification]) -> list[TableVerification]:

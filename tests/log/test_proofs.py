@@ -37,7 +37,7 @@ def test_the_newest_of_each_kind_is_read_and_the_cost_of_the_last_night(tmp_path
     results.prepare()
     assert read_proofs(LakeReader(lake)) == Proofs()
     added = []
-    for number in range(60):
+    for number in range(30):
         days = 0.3 * random.random() if number < 5 else 1 + 80 * random.random()
         found = TableVerification(
             run=f"r{number}",

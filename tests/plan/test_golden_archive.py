@@ -35,11 +35,8 @@ DELETES = {"all": ALL_DELETES, "of-ddl": OF_DDL}
 
 
 def takes_every_run(dataset: str, deletes: str) -> bool:
-    """Take half of the quick cases of the windows with all deletes, a third with those of DDL."""
-    is_quick = is_usual(dataset) and not dataset.startswith("random_")
-    return is_quick and (
-        is_one_of(3, dataset) if deletes == "of-ddl" else not is_one_of(2, dataset)
-    )
+    """Take a third of the quick cases of the windows, others with all deletes than with DDL's."""
+    return is_usual(dataset) and is_one_of(3, dataset if deletes == "of-ddl" else f"{dataset} all")
 
 
 CASES = usual(

@@ -56,7 +56,6 @@ USUAL = (
     "lifecycle/simple-json-topic-per-table",
     "lifecycle/storage-canal-json-restart",
     "lifecycle/storage-csv-raw-change",
-    "random_1/storage-csv-default",
     "types/newarch-open-protocol",
     "types/storage-csv-force-replicate",
 )

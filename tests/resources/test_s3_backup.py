@@ -14,8 +14,8 @@ from ticdc_assets.log.applied import read_last_snapshot
 
 
 @pytest.fixture(scope="module", autouse=True)
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with s3_account(tmp_path_factory.mktemp("s3")) as url:
+def server(moto: str) -> Iterator[str]:
+    with s3_account(moto) as url:
         yield url
 
 
@@ -23,7 +23,7 @@ def test_a_lake_is_copied_from_any_store_to_any_other(tmp_path: Path) -> None:
     lake = open_lake("s3a://lakes/a b/first")
     for number in (1, 2):
         assert advance(lake, send(number)).applied.problems == []
-    places = [
+    first, *others = places = [
         "s3a://lakes/a b/first",
         "s3a://lakes/second",
         str(tmp_path / "disk"),
@@ -35,12 +35,11 @@ def test_a_lake_is_copied_from_any_store_to_any_other(tmp_path: Path) -> None:
         # Data files of the same name have the same bytes.
         assert (copied.files, again.files) == (copied.copied, copied.copied)
         assert again.copied < copied.copied
-    # That they go on window by window is the same in any store.
-    later = {place: (3, 4, 5) if place == places[-1] else (5,) for place in places}
-    for root, windows in later.items():
+    assert read_addresses(open_lake(first)) == LIFE[1][1]
+    # That copies go on window by window is the same in any store.
+    for root in others:
         copy = open_lake(root)
         assert read_last_snapshot(copy).snapshot_id == 2
         assert read_addresses(copy) == LIFE[1][1]
-        for number in windows:
-            assert advance(copy, send(number)).applied.problems == []
-            assert read_addresses(copy) == LIFE[number - 1][1]
+        assert advance(copy, send(5)).applied.problems == []
+        assert read_addresses(copy) == LIFE[4][1]

@@ -19,8 +19,8 @@ from tests.resources.s3_account import open_client, s3_account
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with s3_account(tmp_path_factory.mktemp("s3")) as url:
+def server(moto: str) -> Iterator[str]:
+    with s3_account(moto) as url:
         yield url
 
 

@@ -19,6 +19,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.resources.s3_account import open_client, s3_account
+from tests.servers import s3_server
 from ticdc_assets.demo import SimulationOptions, prepare
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -76,7 +77,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     for _ in simulation:
         pass
     data = simulation.folder / "data"
-    with s3_account(folder) as url:
+    with s3_server(folder) as moto, s3_account(moto) as url:
         for file in filter(Path.is_file, data.rglob("*")):
             open_client(url).upload_file(str(file), "changes", f"shop/{file.relative_to(data)}")
         at = f"s3://changes/shop?endpoint={url}&region=us-east-1&"

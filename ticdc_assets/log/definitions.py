@@ -11,7 +11,7 @@ from ticdc_assets.plan.definitions import Definition
 from ticdc_assets.store.arrow import arrow_schema, make_table, replace_surrogates
 from ticdc_assets.store.contracts import DEFINITIONS
 from ticdc_assets.store.lake import LakeSession
-from ticdc_assets.store.reader import LakeNotFound, LakeReader
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.store.writer import LakeWriter
 
@@ -21,9 +21,8 @@ _COLUMNS = ("id", "ts", "read_at", "schema")
 
 def read_definitions(reader: LakeReader, known: Container[int] = ()) -> list[Definition]:
     """Read the definitions whose numbers are not known, in order."""
-    try:
-        opened = reader.open(_TABLE)
-    except LakeNotFound:
+    opened = reader.find(_TABLE)
+    if opened is None:
         # No run has needed one yet.
         return []
     ids = [id for id in reader.read(opened, ["id"])["id"].to_pylist() if id not in known]

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from ticdc_assets.store.arrow import arrow_schema, make_table, replace_surrogates
 from ticdc_assets.store.contracts import ERASURES
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.reader import LakeNotFound, LakeReader
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.writer import LakeWriter
 
 TABLE = "erasures"
@@ -83,9 +83,8 @@ def make_digest(salt: str, values: Sequence[str | None]) -> str | None:
 
 def read_erasures(reader: LakeReader, database: str | None = None) -> list[Erasure]:
     """Read all erasures in order, or those of the tables of a database."""
-    try:
-        opened = reader.open(TABLE)
-    except LakeNotFound:
+    opened = reader.find(TABLE)
+    if opened is None:
         # No row was erased.
         return []
     where = None if database is None else pc.field("database") == database

@@ -18,7 +18,7 @@ from ticdc_assets.log.snapshot import Snapshot, choose_valid_snapshot
 from ticdc_assets.store.arrow import arrow_schema
 from ticdc_assets.store.contracts import FOLDS
 from ticdc_assets.store.lake import LakeSession
-from ticdc_assets.store.reader import LakeNotFound, LakeReader
+from ticdc_assets.store.reader import LakeReader
 
 TABLE = "folds"
 # "chosen"  a snapshot that may become a fold: its Delta versions are kept until then
@@ -91,9 +91,8 @@ class Folds:
 
 def read_folds(reader: LakeReader) -> Folds:
     """Read the folds of a lake; most lakes have none."""
-    try:
-        opened = reader.open(TABLE)
-    except LakeNotFound:
+    opened = reader.find(TABLE)
+    if opened is None:
         return Folds()
     rows = reader.read(opened, arrow_schema(FOLDS).names).sort_by("id").to_pylist()
     newest, has_leftovers = Fold(), False

@@ -4,12 +4,12 @@ What is opened is one Delta version, whatever is committed meanwhile.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -30,9 +30,12 @@ from ticdc_assets.store.lake import Lake
 # What Arrow and msgspec raise for content that is not what it should be.
 _DAMAGE = (pa.ArrowException, msgspec.MsgspecError, UnicodeError)
 _FILES_AT_ONCE = 16
+_FEW_FILES, _LITTLE = 64, 1 << 20
 # From about this many rows of a table on, or bytes of Parquet, Spark's generated code pays off.
 MANY_ROWS = 20_000
 _SMALL_SIZE = 8 << 20
+
+_Done = TypeVar("_Done")
 
 
 class LakeNotFound(ConfigError):
@@ -62,6 +65,15 @@ class LakeReader:
         with self.explained(path):
             return check_format(self.location, table, open_table(path, version))
 
+    def find(self, table: str) -> DeltaTable | None:
+        """Open a table at its newest version; None where many lakes have none, which is quick."""
+        path = self.location.path(table)
+        with self.explained(path):
+            try:
+                return check_format(self.location, table, open_table(path))
+            except TableNotFoundError:
+                return None
+
     def open_folder(self, table: str) -> fs.FileSystem:
         """Return the folder of a table as a file system."""
         path = self.location.path(table)
@@ -83,12 +95,15 @@ class LakeReader:
             schema = pa.schema([dataset.schema.field(name) for name in columns])
             yield schema.empty_table()
 
-            def read_file(file: ds.ParquetFileFragment) -> pa.Table:
-                blocks = read_fragment(file, schema, dataset.schema, condition)
+            files: dict[str, ds.ParquetFileFragment] = {
+                file.path: file for file in dataset.get_fragments(filter=condition)
+            }
+
+            def read_file(path: str) -> pa.Table:
+                blocks = read_fragment(files[path], schema, dataset.schema, condition)
                 return pa.concat_tables([schema.empty_table(), *blocks])
 
-            with ThreadPoolExecutor(_FILES_AT_ONCE) as threads:
-                yield from threads.map(read_file, dataset.get_fragments(filter=condition))
+            yield from do_each_file(open_folder(_find_path(table)), [*files], read_file)
 
     def open_all(self, tables: Sequence[str]) -> "OpenTables":
         """Open the newest Delta versions of some tables."""
@@ -270,8 +285,25 @@ def read_data_files(
     def read(path: str) -> pa.Table:
         return pa.concat_tables([nothing, *read_blocks(folder, path, rest, columns, where)])
 
+    return pa.concat_tables([nothing, *do_each_file(folder, paths, read)])
+
+
+def do_each_file(
+    folder: fs.FileSystem, paths: Sequence[str], do: Callable[[str], _Done]
+) -> Iterator[_Done]:
+    """Read files of a folder: many at once, but for little ones of a disk."""
+    if _are_little(folder, paths):
+        yield from map(do, paths)
+        return
     with ThreadPoolExecutor(_FILES_AT_ONCE) as threads:
-        return pa.concat_tables([nothing, *threads.map(read, paths)])
+        yield from threads.map(do, paths)
+
+
+def _are_little(folder: fs.FileSystem, paths: Sequence[str]) -> bool:
+    """Return whether to read files takes less time than to start threads for it."""
+    if not isinstance(folder, fs.SubTreeFileSystem) or len(paths) > _FEW_FILES:
+        return False
+    return sum(info.size or _LITTLE for info in folder.get_file_info([*paths])) < _LITTLE
 
 
 def format_uri(path: str) -> str:

@@ -6,7 +6,6 @@ none.
 """
 
 from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -17,13 +16,12 @@ from pyarrow import fs
 from ticdc_assets.lake.apply.pending_rows import EventFiles
 from ticdc_assets.store.file_blocks import open_parquet
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.reader import LakeReader, naming
+from ticdc_assets.store.reader import LakeReader, do_each_file, naming
 
 # A row counts as one for every so many bytes of its images.
 BYTES_PER_ROW = 1 << 10
 _IMAGES = ("before", "after")
 _NAME = "name"
-_FILES_AT_ONCE = 16
 
 
 class _Group(NamedTuple):
@@ -62,12 +60,10 @@ def weigh_events(location: Lake, files: EventFiles) -> EventWeights:
     reader = LakeReader(location)
     if not files.paths:
         return EventWeights(0, ())
-    measure = partial(_measure, reader.open_folder("events"))
-    with (
-        reader.explained(location.path("events")),
-        ThreadPoolExecutor(_FILES_AT_ONCE) as threads,
-    ):
-        groups = [group for found in threads.map(measure, files.paths) for group in found]
+    folder = reader.open_folder("events")
+    with reader.explained(location.path("events")):
+        found = do_each_file(folder, files.paths, partial(_measure, folder))
+        groups = [group for each in found for group in each]
     total = sum(max(group.rows, group.size // BYTES_PER_ROW) for group in groups)
     return EventWeights(total, tuple(group for group in groups if group.is_heavy))
 

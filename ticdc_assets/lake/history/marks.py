@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ticdc_assets.store.commits import Commit, decode_metadata, list_commits
-from ticdc_assets.store.reader import LakeNotFound, LakeReader
+from ticdc_assets.store.reader import LakeReader
 
 # One update makes a few commits at most, and maintenance a few more.
 COMMITS_TO_SEARCH = 50
@@ -35,9 +35,8 @@ class MarkedVersion(NamedTuple):
 
 def find_marked_version(reader: LakeReader, name: str) -> MarkedVersion | None:
     """Find the newest complete version of a history or table of changes; None without one."""
-    try:
-        stored = reader.open(name)
-    except LakeNotFound:
+    stored = reader.find(name)
+    if stored is None:
         return None
     with reader.explained(reader.location.path(name)):
         return find_mark(list_commits(stored, COMMITS_TO_SEARCH), name.partition("/")[0])
