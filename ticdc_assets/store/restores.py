@@ -1,12 +1,13 @@
-"""Take a table back to a Delta version of it, or state something, in a commit of this process.
+"""Take a table back to a Delta version of it, or change only its log, in a commit of this process.
 
 Spark takes seconds to do so, and delta-rs knows few features.  The features stay that the table has
 got since: a reader has to know them, and they are in nobody's way.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+import msgspec
 from pyarrow import fs
 
 from ticdc_assets.errors import ConfigError
@@ -47,10 +48,7 @@ def restore(
     if opened == version:
         return opened
     reader = LakeReader(location)
-    newest, now = _read_newest(reader, table)
-    if newest != opened:
-        path = location.path(table)
-        raise ConcurrentCommit(IS_AT_WORK, file=path, setting="--lake")
+    now = _read_opened(reader, table, opened)
     wanted = read_state(reader, table, version)
     actions = [describe_commit("RESTORE", metadata, {"version": str(version)})]
     actions += _describe(now, wanted)
@@ -60,7 +58,7 @@ def restore(
     added = [file for id, file in kept.items() if id not in known]
     _require_files(reader, table, added)
     actions += map(add_file, added)
-    return _commit(reader, table, newest, actions)
+    return _commit(reader, table, opened, actions)
 
 
 def state_version(location: Lake, table: str, version: int, metadata: str) -> int:
@@ -74,6 +72,30 @@ def state_version(location: Lake, table: str, version: int, metadata: str) -> in
         return newest
     stated = describe_commit("WRITE", metadata, {"mode": "Append"})
     return _commit(reader, table, newest, [stated])
+
+
+def order_columns(location: Lake, table: str, opened: int, names: Sequence[str]) -> None:
+    """Put the columns of a table whose newest version is `opened` into the order of their names.
+
+    The commit states nothing.  delta-rs takes schemas for equal whose columns have another order.
+    """
+    reader = LakeReader(location)
+    now = _read_opened(reader, table, opened)
+    schema = msgspec.json.decode(now.schema)
+    fields = {field["name"]: field for field in schema["fields"]}
+    schema["fields"] = [fields[name] for name in names]
+    ordered = replace(now, schema=msgspec.json.encode(schema).decode())
+    actions = [describe_commit("CHANGE COLUMN", None), describe_table(ordered)]
+    _commit(reader, table, opened, actions)
+
+
+def _read_opened(reader: LakeReader, table: str, opened: int) -> TableState:
+    """Read the newest state of a table, which another run has not changed since it was opened."""
+    newest, now = _read_newest(reader, table)
+    if newest != opened:
+        path = reader.location.path(table)
+        raise ConcurrentCommit(IS_AT_WORK, file=path, setting="--lake")
+    return now
 
 
 def _read_newest(reader: LakeReader, table: str) -> tuple[int, TableState]:

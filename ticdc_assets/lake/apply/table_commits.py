@@ -1,7 +1,7 @@
 """Commit what tasks wrote: one commit per table, which states the ts at which its rows are true."""
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable
+from deltalake import CommitProperties, DeltaTable, Schema
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.table_features import (
@@ -19,6 +19,7 @@ from ticdc_assets.rows.columns import (
 )
 from ticdc_assets.store.commits import write_ts
 from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.restores import order_columns
 from ticdc_assets.store.writer import LakeWriter, is_writable
 
 
@@ -50,8 +51,17 @@ def commit_table(
         # Also in place of whatever a killed run left.
         with_map = done.has_map or has_map(existing)
         columns = make_columns(schema, done.layout, with_map=with_map)
+        _order_columns(location, f"current/{done.id}", existing, columns)
         writer.replace_by_files(existing, columns, done.files, commit)
     return existing.version()
+
+
+def _order_columns(location: Lake, table: str, opened: DeltaTable, columns: pa.Schema) -> None:
+    """Put the columns of an open table into their order, if nothing else of them changes."""
+    names = [field.name for field in opened.schema().fields]
+    if names != columns.names and opened.schema() == Schema.from_arrow(columns):
+        order_columns(location, table, opened.version(), columns.names)
+        opened.update_incremental()
 
 
 def describe_commit(ts: int) -> CommitProperties:
