@@ -109,6 +109,7 @@ class RowTyper:
         if change.op is Op.UPDATE and old is not None and new is not None:
             # The old image of an update may leave out columns that did not change.
             old = {**new, **old}
+        old, new = (row if row is None else table.rename_columns(row) for row in (old, new))
         for row in (old, new):
             missing = [name for name in table.key if row is not None and row.get(name) is None]
             if missing:

@@ -10,9 +10,11 @@ from datetime import UTC, tzinfo
 
 from msgspec.structs import replace
 
+from ticdc_assets.errors import ContradictingDdl
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.events.table_schema import fold_name, is_hidden
 from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverted
+from ticdc_assets.schema.types.mysql_type import require_known_types
 
 
 def reconcile(replayed: TableSchema, stated: TableSchema) -> TableSchema:
@@ -31,6 +33,43 @@ def reconcile(replayed: TableSchema, stated: TableSchema) -> TableSchema:
         charset=replayed.charset,
         comment=stated.comment or replayed.comment,
     )
+
+
+def join_stated(
+    replayed: TableSchema, stated: TableSchema | None, before: TableSchema | None = None
+) -> TableSchema:
+    """Join the schema that a statement gives with the one stated, if that is of the same table.
+
+    `before` is the schema of the rows that the table has, if any, and if that is certain.
+    """
+    if stated is None or _name(stated) != _name(replayed):
+        return replayed
+    joined = require_known_types(reconcile(replayed, stated))
+    if before is not None:
+        _require_same_columns(before, replayed, stated)
+    return joined
+
+
+def _name(schema: TableSchema) -> tuple[str, str]:
+    return fold_name(schema.database), fold_name(schema.table)
+
+
+def _require_same_columns(before: TableSchema, replayed: TableSchema, stated: TableSchema) -> None:
+    """Raise if a stated schema lacks a column that no statement drops, or has one that none adds.
+
+    What rows have in such a column is unknown.  Of a table that only rows have shown, the columns
+    are uncertain; a column that the statement adds may be one that TiCDC leaves out.
+    """
+    if before.origin == "inferred":
+        return
+    for known in replayed.columns:
+        is_kept = before.column(known.name) is not None and known.generated != "virtual"
+        if is_kept and not is_hidden(known.name) and stated.column(known.name) is None:
+            raise ContradictingDdl(f"column {known.name!r} is not stated, and no DDL dropped it")
+    for column in stated.columns:
+        is_new = replayed.column(column.name) is None and column.generated != "virtual"
+        if is_new and not is_hidden(column.name):
+            raise ContradictingDdl(f"column {column.name!r} is stated, and no DDL added it")
 
 
 def mark_hidden_columns(stated: TableSchema) -> TableSchema:
