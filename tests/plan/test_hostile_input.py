@@ -269,3 +269,20 @@ def test_a_table_ends_where_an_unknown_one_is_renamed_to_its_name() -> None:
     rows = [row("t", 10, 5, 1, v="1"), row("t", 30, 3, 2)]
     engine, _ = apply_both([create, rows[0], came, rows[1]])
     assert contents(engine) == {"t(id)": [("2",)]}
+
+
+@pytest.mark.parametrize("is_newer", [True, False])
+def test_a_row_with_a_column_that_no_ddl_added_is_quarantined(is_newer: bool) -> None:
+    """Its table would drop the value; of an older row, the column may have been dropped since."""
+    create = replace(ddl(5, CREATE.sql, "t"), schema=schema("t", 5))
+    version = 7 if is_newer else 3
+    odd = row("t", 20, version, 2, x="9")
+    engine, model = apply_both(
+        [create, row("t", 10, 5, 1), bootstrap(schema("t", version, "x")), odd]
+    )
+    rows = [("1",)] if is_newer else [("1",), ("2",)]
+    assert contents(engine) == {"t(id)": rows}
+    for problems in (engine.problems, model.problems):
+        assert [(p.commit_ts, p.reason) for p in problems] == (
+            [(20, "column 'x': no DDL has added it")] if is_newer else []
+        )

@@ -79,9 +79,11 @@ class _ColumnsInWork:
         """Apply one change."""
         match change:
             case ColumnAdded(column):
-                added = self._make_backfill(change, commit_ts)
-                shown = self._take_shown(column.name, column.type)
-                self._columns[column.name] = added if shown is None else fill_stored(shown, added)
+                stored = self._take_shown(column.name, column.type)
+                if stored is None or not pc.all(find_values(stored)).as_py():
+                    added = self._make_backfill(change, commit_ts)
+                    stored = added if stored is None else fill_stored(stored, added)
+                self._columns[column.name] = stored
                 self._types[column.name] = column.type
             case ColumnDropped(name):
                 self._columns.pop(name, None)

@@ -66,10 +66,29 @@ def _require_same_columns(before: TableSchema, replayed: TableSchema, stated: Ta
         is_kept = before.column(known.name) is not None and known.generated != "virtual"
         if is_kept and not is_hidden(known.name) and stated.column(known.name) is None:
             raise ContradictingDdl(f"column {known.name!r} is not stated, and no DDL dropped it")
+    added = _find_added_column(replayed, stated)
+    if added is not None:
+        raise ContradictingDdl(f"column {added!r} is stated, and no DDL added it")
+
+
+def find_unknown_column(current: TableSchema, written: TableSchema) -> str | None:
+    """Say which column a row was written with that its table lacks, for want of a DDL before it.
+
+    An older row may have one that was dropped since.
+    """
+    if current.origin == "inferred" or (written.version or 0) <= (current.version or 0):
+        return None
+    added = _find_added_column(current, written)
+    return None if added is None else f"column {added[:80]!r}: no DDL has added it"
+
+
+def _find_added_column(before: TableSchema, stated: TableSchema) -> str | None:
+    """Find a column of rows that a stated schema has, and the one before it lacks."""
     for column in stated.columns:
-        is_new = replayed.column(column.name) is None and column.generated != "virtual"
-        if is_new and not is_hidden(column.name):
-            raise ContradictingDdl(f"column {column.name!r} is stated, and no DDL added it")
+        is_of_rows = column.generated != "virtual" and not is_hidden(column.name)
+        if is_of_rows and before.column(column.name) is None:
+            return column.name
+    return None
 
 
 def mark_hidden_columns(stated: TableSchema) -> TableSchema:
