@@ -176,8 +176,7 @@ class _TableInWork:
     def finish(self, step: TableStep, rows: Rows, kept: Rows | None) -> None:
         key = find_key(step.schema)
         has_new_key = bool(key) and not have_one_identity((self.schema, step.schema))
-        if has_new_key:
-            rows = require_key(rows, key)
+        rows = require_key(rows, key) if has_new_key else rows
         if kept is not None:
             kept = alter_kept(kept, self.schema, step)
             if has_new_key or (key and isinstance(step, Exchange)):
