@@ -286,3 +286,14 @@ def test_a_row_with_a_column_that_no_ddl_added_is_quarantined(is_newer: bool) ->
         assert [(p.commit_ts, p.reason) for p in problems] == (
             [(20, "column 'x': no DDL has added it")] if is_newer else []
         )
+
+
+def test_a_key_that_names_no_column_pauses_a_table_with_rows() -> None:
+    """The columns that are left of it do not tell the rows apart."""
+    create = replace(ddl(5, "CREATE TABLE `t` (id int, v int)", "t"), schema=schema("t", 5, "v"))
+    key = Index("primary", ("x", "v"), unique=True, primary=True)
+    other = replace(schema("t", 20, "v"), indexes=(key,))
+    altered = ddl(20, "ALTER TABLE `t` COMMENT = ''", "t", other)
+    engine, model = apply_both([create, *(row("t", 10, 5, n, v="1") for n in (1, 2)), altered])
+    assert "no value in x" in paused(model)["t"]
+    assert "no value in x" in engine.stopped()["shop", "t"]

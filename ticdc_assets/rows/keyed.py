@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from ticdc_assets.errors import TableCannotContinue
 from ticdc_assets.events import TableSchema
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.rows.changes import Changes, take_changes
 from ticdc_assets.rows.identity import (
     Identity,
@@ -166,13 +167,18 @@ def keep_last_per_key(rows: Rows, key: Key) -> Rows:
     return rows if len(last) == len(rows) else rows.take(last.take(pc.sort_indices(last)))
 
 
-def require_key(rows: Rows, key: Key) -> Rows:
+def require_key(rows: Rows, schema: TableSchema) -> Rows:
     """Return the rows of a table whose key is new, each once; raise if it does not tell them apart.
 
-    A table without a key may have repetitions of a row.
+    A table without a key may have repetitions of a row; a damaged key names columns of no table.
     """
-    for name in key:
-        if pc.any(pc.invert(find_values(rows.columns[name]))).as_py():
+    if not len(rows):
+        return rows
+    key = find_key(schema)
+    known = {fold_name(name): rows.columns.get(name) for name in key}
+    for name in schema.key:
+        stored = known.get(fold_name(name))
+        if stored is None or not pc.all(find_values(stored)).as_py():
             raise TableCannotContinue(KEY_WITHOUT_VALUE.format(name))
     once = keep_last_per_key(rows, key)
     if len(once) < len(rows):

@@ -175,8 +175,8 @@ class _TableInWork:
 
     def finish(self, step: TableStep, rows: Rows, kept: Rows | None) -> None:
         key = find_key(step.schema)
-        has_new_key = bool(key) and not have_one_identity((self.schema, step.schema))
-        rows = require_key(rows, key) if has_new_key else rows
+        has_new_key = bool(step.schema.key) and not have_one_identity((self.schema, step.schema))
+        rows = require_key(rows, step.schema) if has_new_key else rows
         if kept is not None:
             kept = alter_kept(kept, self.schema, step)
             if has_new_key or (key and isinstance(step, Exchange)):
