@@ -5,6 +5,7 @@ import pytest
 
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.plan.steps import Alter, TableWork
+from ticdc_assets.rows.column_moves import map_columns
 from ticdc_assets.rows.merging import PUT, can_be_merged, list_merge
 from ticdc_assets.rows.stored import store_values
 from ticdc_assets.rows.table import TableResult
@@ -58,3 +59,9 @@ def test_a_new_key_and_a_column_that_rows_have_shown_need_all_rows(
     after = TableSchema("d", "t", (ID, W), KEY)
     alter = Alter(after, () if change is None else (change,), 5, "")
     assert can_be_merged(TableWork("t", before, False, (alter,))) == merges
+
+
+def test_a_column_renamed_to_one_that_rows_have_shown_takes_its_place() -> None:
+    before = TableSchema("d", "t", (ID, V, W), KEY)
+    moves = map_columns(before, [ColumnRenamed("v", "w")], TableSchema("d", "t", (ID, W), KEY))
+    assert moves == {"id": "id", "v": "w"}
