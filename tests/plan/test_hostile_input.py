@@ -9,7 +9,7 @@ from tests.plan.by_hand import bootstrap, ddl, row, schema, send
 from tests.plan.contents import contents, model_contents
 from tests.plan.engine import Engine
 from tests.reference.model_runs import paused, played
-from ticdc_assets.events import Column, ColumnType, Event, Op, RowChange, TableSchema
+from ticdc_assets.events import Column, ColumnType, Event, Index, Op, RowChange, TableSchema
 from ticdc_assets.reference.model import Model
 
 CREATE = ddl(1, "CREATE TABLE `t` (id int primary key, v varchar(9))", "t")
@@ -176,3 +176,124 @@ def test_rows_without_a_commit_ts_come_after_the_transactions_of_their_ts(order:
     ]
     engine, _ = apply_both([CREATE, *changes[::order]])
     assert contents(engine) == {"t(id, v)": [("1", "later")]}
+
+
+TEXTS = '{"id":"int","v":"varchar"}'
+NEXT_TEXTS = '{"id":"int","w":"varchar"}'
+
+
+def test_rows_that_overtook_a_statement_keep_their_values() -> None:
+    """They had the new column before the statement: in Canal-JSON within its millisecond."""
+    first, second = (replace(row("t", 10, None, n), ordering="milliseconds") for n in (1, 2))
+    early = stated(replace(first, after='{"id":"1","v":"a"}'), TEXTS, "id")
+    ahead = stated(replace(second, commit_ts=20, after='{"id":"2","w":"b"}'), NEXT_TEXTS, "id")
+    renamed = ddl(20, "ALTER TABLE `t` RENAME COLUMN `v` TO `w`", "t")
+    engine, _ = apply_both([CREATE, early, ahead, renamed])
+    assert contents(engine) == {"t(id, w)": [("1", "a"), ("2", "b")]}
+    added = ddl(20, "ALTER TABLE `t` ADD COLUMN `w` varchar(9) DEFAULT 'x'", "t")
+    engine, _ = apply_both([CREATE, early, ahead, added])
+    assert contents(engine) == {"t(id, v, w)": [("1", "a", "x"), ("2", None, "b")]}
+
+
+def test_a_rename_to_a_column_with_other_values_pauses_its_table() -> None:
+    both = stated(row("t", 10, None, 1, v="a", w="b"), '{"id":"int","v":"char","w":"char"}', "id")
+    engine, model = apply_both([both, ddl(20, "ALTER TABLE `t` RENAME COLUMN `v` TO `w`", "t")])
+    assert "values in v and in w" in paused(model)["t"]
+    assert "values in v and in w" in engine.stopped()["shop", "t"]
+
+
+@pytest.mark.parametrize("statement", [True, False])
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        ('{"v":"a"}', '{"v":"b"}', "no value in id"),
+        ('{"id":"1","v":"a"}', '{"id":"1","v":"b"}', "the same values in the table's new key"),
+    ],
+)
+def test_a_new_key_that_does_not_tell_rows_apart_pauses_its_table(
+    first: str, second: str, reason: str, statement: bool
+) -> None:
+    """One of the rows would be lost; TiDB has no such key."""
+    early = [
+        stated(replace(row("t", ts, None, 1), after=image), TEXTS)
+        for ts, image in ((10, first), (11, second))
+    ]
+    keyed = stated(row("t", 20, None, 3, v="c"), TEXTS, "id")
+    key = ddl(20, "ALTER TABLE `t` ADD PRIMARY KEY (`id`)", "t")
+    engine, model = apply_both([*early, key if statement else keyed])
+    assert reason in paused(model)["t"]
+    assert reason in engine.stopped()["shop", "t"]
+
+
+def test_equal_rows_of_a_table_without_a_key_become_one_with_its_key() -> None:
+    """They are repetitions where rows have no commit ts by which to recognize them."""
+    again = [
+        stated(replace(row("t", ts, None, 1, v="a"), ordering="milliseconds"), TEXTS)
+        for ts in (10, 11)
+    ]
+    engine, _ = apply_both([*again, ddl(20, "ALTER TABLE `t` ADD PRIMARY KEY (`id`)", "t")])
+    assert contents(engine) == {"t(id, v)": [("1", "a")]}
+
+
+def test_a_key_may_be_spelt_in_another_case_than_its_columns() -> None:
+    key = Index("primary", ("ID",), unique=True, primary=True)
+    create = ddl(5, CREATE.sql, "t", replace(schema("t", 5), indexes=(key,)))
+    changes = [row("t", ts, 5, n) for ts, n in ((10, 1), (20, 2), (30, 1))]
+    engine, model = apply_both([create, *changes])
+    assert contents(engine) == {"t(id)": [("1",), ("2",)]}
+    assert model.problems == []
+
+
+@pytest.mark.parametrize("sql", ["ALTER TABLE `t` COMMENT = ''", "RENAME TABLE `t` TO `u`"])
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [(["v"], "column 'w' is not stated"), (["v", "w", "x"], "column 'x' is stated")],
+)
+def test_a_message_with_other_columns_than_every_statement_made_pauses_its_table(
+    columns: list[str], reason: str, sql: str
+) -> None:
+    """What the rows have in these columns is unknown: the changefeed left a statement out."""
+    create = ddl(5, "CREATE TABLE `t` (id int primary key, v int, w int)", "t")
+    create = replace(create, schema=schema("t", 5, "v", "w"))
+    after = "u" if "RENAME" in sql else "t"
+    altered = ddl(20, sql, after, schema(after, 20, *columns))
+    engine, model = apply_both([create, row("t", 10, 5, 1, v="1", w="2"), altered])
+    assert reason in paused(model)[after]
+    assert reason in engine.stopped()["shop", after]
+
+
+def test_a_table_ends_where_an_unknown_one_is_renamed_to_its_name() -> None:
+    create = ddl(5, "CREATE TABLE `t` (id int primary key, v int)", "t")
+    create = replace(create, schema=replace(schema("t", 5, "v"), table_id=1))
+    came = ddl(20, "RENAME TABLE `s` TO `t`", "t", replace(schema("t", 3), table_id=2))
+    rows = [row("t", 10, 5, 1, v="1"), row("t", 30, 3, 2)]
+    engine, _ = apply_both([create, rows[0], came, rows[1]])
+    assert contents(engine) == {"t(id)": [("2",)]}
+
+
+@pytest.mark.parametrize("is_newer", [True, False])
+def test_a_row_with_a_column_that_no_ddl_added_is_quarantined(is_newer: bool) -> None:
+    """Its table would drop the value; of an older row, the column may have been dropped since."""
+    create = replace(ddl(5, CREATE.sql, "t"), schema=schema("t", 5))
+    version = 7 if is_newer else 3
+    odd = row("t", 20, version, 2, x="9")
+    engine, model = apply_both(
+        [create, row("t", 10, 5, 1), bootstrap(schema("t", version, "x")), odd]
+    )
+    rows = [("1",)] if is_newer else [("1",), ("2",)]
+    assert contents(engine) == {"t(id)": rows}
+    for problems in (engine.problems, model.problems):
+        assert [(p.commit_ts, p.reason) for p in problems] == (
+            [(20, "column 'x': no DDL has added it")] if is_newer else []
+        )
+
+
+def test_a_key_that_names_no_column_pauses_a_table_with_rows() -> None:
+    """The columns that are left of it do not tell the rows apart."""
+    create = replace(ddl(5, "CREATE TABLE `t` (id int, v int)", "t"), schema=schema("t", 5, "v"))
+    key = Index("primary", ("x", "v"), unique=True, primary=True)
+    other = replace(schema("t", 20, "v"), indexes=(key,))
+    altered = ddl(20, "ALTER TABLE `t` COMMENT = ''", "t", other)
+    engine, model = apply_both([create, *(row("t", 10, 5, n, v="1") for n in (1, 2)), altered])
+    assert "no value in x" in paused(model)["t"]
+    assert "no value in x" in engine.stopped()["shop", "t"]

@@ -5,12 +5,7 @@ from msgspec.structs import replace
 
 from ticdc_assets.errors import UnsupportedDdl
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
-from ticdc_assets.schema.alteration import (
-    INFERRED_KEY,
-    apply_action,
-    drop_partitions,
-    find_partitions,
-)
+from ticdc_assets.schema.alteration import INFERRED_KEY, apply_action
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.columns import resolve_column
 from ticdc_assets.schema.ddl.reader import read_ddl
@@ -21,6 +16,7 @@ from ticdc_assets.schema.effect import (
     ColumnDropped,
     ColumnRenamed,
 )
+from ticdc_assets.schema.partition.named import drop_partitions, find_partitions
 
 
 def table(definition: str, tail: str = "") -> TableSchema:

@@ -55,17 +55,19 @@ def tables(catalog: SchemaCatalog) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("columns", "fields"),
     [
-        {"schema": stated("s", "id", database="c", table_id=2)},
-        {"schema": stated("s", "id", "x", database="c")},
-        {"pre_schema": stated("t", database="b")},
+        (["id"], {"schema": stated("s", "id", database="c", table_id=2)}),
+        (["id", "x"], {"schema": stated("s", "id", "x", database="c")}),
+        (["id", "x"], {"pre_schema": stated("t", database="b")}),
     ],
 )
-def test_the_schemas_of_a_message_resolve_an_ambiguous_rename(fields: dict[str, object]) -> None:
+def test_the_schemas_of_a_message_resolve_an_ambiguous_rename(
+    columns: list[str], fields: dict[str, object]
+) -> None:
     catalog = SchemaCatalog()
     catalog.replace(stated("t", "id", database="a", table_id=1))
-    catalog.replace(stated("t", "id", "x", database="b", table_id=2))
+    catalog.replace(stated("t", *columns, database="b", table_id=2))
     change = ddl("ALTER TABLE t RENAME AS c.s", "s", database="c", **fields)
     assert summarize(apply_ddl(change, catalog)) == ["rename b.t c.s"]
     assert tables(catalog) == {"a.t", "c.s"}

@@ -13,7 +13,7 @@ from ticdc_assets.schema.inference import (
     find_contradiction,
     infer_schema,
 )
-from ticdc_assets.schema.reconciliation import reconcile
+from ticdc_assets.schema.reconciliation import find_unknown_column, reconcile
 from ticdc_assets.schema.types.mysql_type import require_known_types
 from ticdc_assets.stream.privacy import protect_schema, restore_schema
 from ticdc_assets.stream.rules import StreamRules
@@ -62,15 +62,17 @@ class RowSchemas:
 
         Rows that contradict it have a fault.
         """
-        schema = restore_schema(schema)
+        schema, unknown = restore_schema(schema), None
         if group.schema_version is not None and group.schema_version != schema.version:
             stated = self._find_stated(group)
             if stated is None:
                 raise _missing_schema(group)
+            unknown = find_unknown_column(schema, stated)
             schema = require_known_types(reconcile(schema, stated))
         example = _example_row(group)
         redecoded = self._redecode(example, schema) if self._redecode else example
         fault = find_contradiction(schema, redecoded, by_flags=self._redecode is not None)
+        fault = unknown or fault
         schema, is_redecoded = protect_schema(self._privacy, schema), redecoded is not example
         if is_redecoded and any(column.rule in ("hash", "mask") for column in schema.columns):
             fault = fault or _MISREAD

@@ -19,7 +19,7 @@ from ticdc_assets.schema.inference import (
     find_type_changes,
     infer_schema,
 )
-from ticdc_assets.schema.reconciliation import reconcile
+from ticdc_assets.schema.reconciliation import find_unknown_column, reconcile
 from ticdc_assets.schema.types.checksum import ChecksumVerdict, verify_checksum
 from ticdc_assets.schema.types.either_moment import check_identity
 from ticdc_assets.schema.types.mysql_type import require_known_types
@@ -101,6 +101,10 @@ class RowTyper:
     def read_images(self, table: ModelTable, change: RowChange) -> TypedChange:
         """Type the images of a change by the schema under which TiCDC wrote them."""
         schema = self._find_written_schema(table, change)
+        stated = None if schema is table.schema else self._find_schema(change)
+        unknown = None if stated is None else find_unknown_column(table.schema, stated)
+        if unknown is not None:
+            raise MalformedMessage(unknown)
         read = self._find_reader(schema, change.member_names)
         new = read(change.after) if change.after is not None else None
         old = None
@@ -109,6 +113,7 @@ class RowTyper:
         if change.op is Op.UPDATE and old is not None and new is not None:
             # The old image of an update may leave out columns that did not change.
             old = {**new, **old}
+        old, new = (row if row is None else table.rename_columns(row) for row in (old, new))
         for row in (old, new):
             missing = [name for name in table.key if row is not None and row.get(name) is None]
             if missing:

@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from ticdc_assets.errors import TableCannotContinue
 from ticdc_assets.events import TableSchema
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.conversion.convert import backfill, convert_value
 from ticdc_assets.schema.effect import (
     ColumnAdded,
@@ -14,6 +16,7 @@ from ticdc_assets.schema.effect import (
     ColumnRenamed,
 )
 from ticdc_assets.schema.types.value import Value
+from ticdc_assets.stream.problem import KEY_OF_SEVERAL_ROWS, KEY_WITHOUT_VALUE, TWO_VALUES
 
 ModelRow = dict[str, Value]
 _Identity = tuple[object, ...]
@@ -43,7 +46,8 @@ class ModelTable:
     def _set_schema(self, schema: TableSchema) -> None:
         self._schema = schema
         self._names = {column.name for column in schema.columns}
-        self.key = schema.key
+        columns = ((schema.column(name), name) for name in schema.key)
+        self.key = tuple(column.name if column else name for column, name in columns)
         # The schema versions, columns and keys that rows state, as far as they match this schema.
         self.matching_rows: set[tuple[int | None, str, tuple[str, ...] | None]] = set()
 
@@ -136,6 +140,10 @@ class ModelTable:
         own_names = {name: column.name if column else name for column, name in columns}
         return {own_names[name]: value for name, value in row.items()}
 
+    def rename(self, schema: TableSchema) -> None:
+        """Give the table the name in a schema."""
+        self._schema = self._schema.with_name(schema.database, schema.table)
+
     def alter(self, schema: TableSchema, steps: Sequence[ColumnChange], commit_ts: int) -> None:
         """Set a new schema and change the existing rows step by step."""
         if _partitioning(schema) != _partitioning(self._schema):
@@ -149,11 +157,22 @@ class ModelTable:
             rows = [_change_row(row, step, commit_ts) for row in rows]
             if not isinstance(step, ColumnAdded):
                 incomplete = [_change_row(row, step, commit_ts) for row in incomplete]
-        self._rows.clear()
-        self._copies.clear()
-        self.incomplete.clear()
+        altered = ModelTable(schema)
+        altered.put_rows(TakenRows(rows, incomplete))
+        if altered.key:
+            altered._require_key(rows)
         self._set_schema(schema)
-        self.put_rows(TakenRows(rows, incomplete))
+        self._rows, self._copies = altered._rows, altered._copies
+        self.incomplete = altered.incomplete
+
+    def _require_key(self, rows: Sequence[ModelRow]) -> None:
+        """Raise if the key does not tell apart the rows that the table got with it."""
+        for row in map(self.rename_columns, rows):
+            for name in self.key:
+                if row.get(name) is None:
+                    raise TableCannotContinue(KEY_WITHOUT_VALUE.format(name))
+            if self._rows[self.identity(row)] != row:
+                raise TableCannotContinue(KEY_OF_SEVERAL_ROWS.format(", ".join(self.key)))
 
 
 class TakenRows(NamedTuple):
@@ -172,14 +191,27 @@ def _partitioning(schema: TableSchema) -> tuple[object, ...]:
 def _change_row(row: ModelRow, step: ColumnChange, commit_ts: int) -> ModelRow:
     match step:
         case ColumnAdded(column, zone):
-            if column.name in row:
-                return row
-            return {**row, column.name: backfill(column, commit_ts, zone)}
+            row, shown = _take_shown(row, column.name)
+            value = backfill(column, commit_ts, zone) if shown is None else shown
+            return {**row, column.name: value}
         case ColumnDropped(name):
             return {n: v for n, v in row.items() if n != name}
         case ColumnRenamed(old, new):
-            return {new if n == old else n: v for n, v in row.items()}
+            if old not in row:
+                return row
+            value = row[old]
+            row, shown = _take_shown({n: v for n, v in row.items() if n != old}, new)
+            if value is not None and shown is not None:
+                raise TableCannotContinue(TWO_VALUES.format(old, new))
+            return {**row, new: shown if value is None else value}
         case ColumnConverted(name, old_type, new_type, zone):
             if name not in row:
                 return row
             return {**row, name: convert_value(row[name], old_type, new_type, zone)}
+
+
+def _take_shown(row: ModelRow, name: str) -> tuple[ModelRow, Value]:
+    """Take the value out of a row that it had before the statement that makes the column."""
+    folded = fold_name(name)
+    others = {known: value for known, value in row.items() if fold_name(known) != folded}
+    return others, next((v for known, v in row.items() if known not in others), None)

@@ -165,6 +165,7 @@ class ModelTables:
         if table is None:
             table = self._make_older_table(schema)
         self._tables[_key(schema)] = table
+        table.rename(schema)
         table.alter(schema, (), ts)
 
     def _drop(self, key: TableKey) -> None:

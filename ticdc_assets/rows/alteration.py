@@ -4,13 +4,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ticdc_assets.errors import CONTENT_ERRORS, InvalidValue
+from ticdc_assets.errors import CONTENT_ERRORS, InvalidValue, TableCannotContinue
 from ticdc_assets.events import ColumnType, TableSchema
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.plan.steps import Alter, TableStep
 from ticdc_assets.rows.column_moves import keeps_values
 from ticdc_assets.rows.columns import get_arrow_type, list_stored_columns
-from ticdc_assets.rows.stored import Stored, read_stored, store_values
+from ticdc_assets.rows.stored import (
+    Stored,
+    fill_stored,
+    find_values,
+    read_stored,
+    store_values,
+)
 from ticdc_assets.rows.table_rows import Rows, make_nulls
 from ticdc_assets.rows.typing import refit
 from ticdc_assets.schema.conversion.convert import backfill, make_converter
@@ -22,6 +30,7 @@ from ticdc_assets.schema.effect import (
     ColumnRenamed,
 )
 from ticdc_assets.schema.types.value import Value
+from ticdc_assets.stream.problem import TWO_VALUES
 
 
 def alter_rows(rows: Rows, before: TableSchema, step: TableStep) -> Rows:
@@ -69,15 +78,21 @@ class _ColumnsInWork:
     def apply(self, change: ColumnChange, commit_ts: int) -> None:
         """Apply one change."""
         match change:
-            case ColumnAdded(column) if column.name not in self._columns:
-                self._columns[column.name] = self._make_backfill(change, commit_ts)
+            case ColumnAdded(column):
+                stored = self._take_shown(column.name, column.type)
+                if stored is None or not pc.all(find_values(stored)).as_py():
+                    added = self._make_backfill(change, commit_ts)
+                    stored = added if stored is None else fill_stored(stored, added)
+                self._columns[column.name] = stored
                 self._types[column.name] = column.type
             case ColumnDropped(name):
                 self._columns.pop(name, None)
                 self._types.pop(name, None)
             case ColumnRenamed(old, new) if old in self._columns:
-                self._columns[new] = self._columns.pop(old)
-                self._types[new] = self._types.pop(old)
+                stored, type = self._columns.pop(old), self._types.pop(old)
+                shown = self._take_shown(new, type)
+                self._columns[new] = stored if shown is None else self._join(stored, shown, change)
+                self._types[new] = type
             case ColumnConverted(name) if name in self._columns:
                 self._columns[name] = self._convert(change, commit_ts)
                 self._types[name] = change.new
@@ -91,8 +106,29 @@ class _ColumnsInWork:
             stored = columns[column.name]
             if stored.values.type != get_arrow_type(column.type):
                 known = self._types.get(column.name) or types[column.name.casefold()]
-                columns[column.name] = refit(stored, known, column.type).stored
+                columns[column.name] = self._refit(column.name, stored, known, column.type)
         return Rows(columns, rows.commit_ts)
+
+    def _take_shown(self, name: str, type: ColumnType) -> Stored | None:
+        """Take a column out that rows showed before the statement that makes it."""
+        folded = fold_name(name)
+        shown = next((known for known in self._columns if fold_name(known) == folded), None)
+        if shown is None:
+            return None
+        return self._refit(name, self._columns.pop(shown), self._types.pop(shown), type)
+
+    def _refit(self, name: str, stored: Stored, old: ColumnType, new: ColumnType) -> Stored:
+        """Return values of a column in a type that no statement has converted them to."""
+        fitted, is_wrong = refit(stored, old, new)
+        if is_wrong is not None and pc.any(is_wrong).as_py():
+            raise InvalidValue(f"a value of type {old.name} is none of {new.name}", column=name)
+        return fitted
+
+    def _join(self, stored: Stored, shown: Stored, change: ColumnRenamed) -> Stored:
+        """Return a renamed column with the values of rows that had its new name already."""
+        if pc.any(pc.and_(find_values(stored), find_values(shown))).as_py():
+            raise TableCannotContinue(TWO_VALUES.format(change.old, change.new))
+        return fill_stored(stored, shown)
 
     def _make_backfill(self, change: ColumnAdded, commit_ts: int) -> Stored:
         """Return the value that existing rows get in an added column."""
@@ -121,6 +157,12 @@ class _ColumnsToShow(_ColumnsInWork):
 
     def _make_backfill(self, change: ColumnAdded, commit_ts: int) -> Stored:
         return make_nulls(len(self._commit_ts), change.column.type)
+
+    def _refit(self, name: str, stored: Stored, old: ColumnType, new: ColumnType) -> Stored:
+        return refit(stored, old, new).stored
+
+    def _join(self, stored: Stored, shown: Stored, change: ColumnRenamed) -> Stored:
+        return fill_stored(stored, shown)
 
     def _convert(self, change: ColumnConverted, commit_ts: int) -> Stored:
         stored = self._columns[change.name]

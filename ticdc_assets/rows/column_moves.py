@@ -40,6 +40,8 @@ def _follow_columns(columns: Iterable[str], steps: Sequence[ColumnChange]) -> di
             case ColumnDropped(name) if name in back:
                 del now[back[name]]
             case ColumnRenamed(old, new) if old in back:
+                # Rows may have shown the new name already: one column is left.
+                now.pop(back.get(new, ""), None)
                 now[back[old]] = new
     return now
 

@@ -6,7 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ticdc_assets.errors import TableCannotContinue
 from ticdc_assets.events import TableSchema
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.rows.changes import Changes, take_changes
 from ticdc_assets.rows.identity import (
     Identity,
@@ -18,7 +20,9 @@ from ticdc_assets.rows.identity import (
     number_rows,
 )
 from ticdc_assets.rows.parts import Part
+from ticdc_assets.rows.stored import find_values
 from ticdc_assets.rows.table_rows import Rows, concat_rows
+from ticdc_assets.stream.problem import KEY_OF_SEVERAL_ROWS, KEY_WITHOUT_VALUE
 
 Key = tuple[str, ...]
 
@@ -161,6 +165,27 @@ def keep_last_per_key(rows: Rows, key: Key) -> Rows:
     places = pa.array(range(len(rows)), pa.int64())
     last = find_last(identity, places)
     return rows if len(last) == len(rows) else rows.take(last.take(pc.sort_indices(last)))
+
+
+def require_key(rows: Rows, schema: TableSchema) -> Rows:
+    """Return the rows of a table whose key is new, each once; raise if it does not tell them apart.
+
+    A table without a key may have repetitions of a row; a damaged key names columns of no table.
+    """
+    if not len(rows):
+        return rows
+    key = find_key(schema)
+    known = {fold_name(name): rows.columns.get(name) for name in key}
+    for name in schema.key:
+        stored = known.get(fold_name(name))
+        if stored is None or not pc.all(find_values(stored)).as_py():
+            raise TableCannotContinue(KEY_WITHOUT_VALUE.format(name))
+    once = keep_last_per_key(rows, key)
+    if len(once) < len(rows):
+        (identity,) = identify([rows], rows.columns)
+        if len(pc.unique(number_rows(identity))) > len(once):
+            raise TableCannotContinue(KEY_OF_SEVERAL_ROWS.format(", ".join(key)))
+    return once
 
 
 def find_lost_key(

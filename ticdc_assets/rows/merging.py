@@ -29,6 +29,7 @@ from ticdc_assets.rows.table_rows import (
     make_no_rows,
     write_table,
 )
+from ticdc_assets.schema.effect import ColumnAdded, ColumnRenamed
 
 # The column that says whether a row is put, or gone.  No column of a table has such a name.
 PUT = "⌗put"
@@ -39,12 +40,14 @@ _ROWS_AT_ONCE = 250_000
 def can_be_merged(work: TableWork) -> bool:
     """Whether a window changes a table's rows by their events alone."""
     steps = merge_steps(work.before, work.steps)
+    schemas = [work.before, *(step.schema for step in steps)]
+    if not all(map(_keeps_values, steps)) or any(map(_joins_columns, schemas, steps)):
+        return False
     if not work.before.key:
         # Rows concerned have the columns of their events, or there are no events.
         has_rows = any(isinstance(step, ApplyRows) for step in steps)
-        return all(map(_keeps_values, steps)) and (len(steps) == 1 or not has_rows)
-    schemas = [work.before, *(step.schema for step in steps)]
-    return have_one_identity(schemas) and all(map(_keeps_values, steps))
+        return (len(steps) == 1 or not has_rows) and not work.after.key
+    return have_one_identity(schemas)
 
 
 def _keeps_values(step: TableStep) -> bool:
@@ -57,6 +60,18 @@ def _keeps_values(step: TableStep) -> bool:
             except TicdcError:
                 # The work on the rows states what is impossible.
                 return False
+    return False
+
+
+def _joins_columns(before: TableSchema, step: TableStep) -> bool:
+    """Whether a DDL makes a column that rows have shown already."""
+    for change in step.steps if isinstance(step, Alter) else ():
+        match change:
+            case ColumnAdded(column) if before.column(column.name) is not None:
+                return True
+            case ColumnRenamed(old, new) if fold_name(old) != fold_name(new):
+                if before.column(new) is not None:
+                    return True
     return False
 
 

@@ -19,6 +19,7 @@ from ticdc_assets.rows.changes import Changes, take_changes
 from ticdc_assets.rows.identity import are_among, concat_identities, identify, number_rows
 from ticdc_assets.rows.keyed import rank_operations
 from ticdc_assets.rows.parts import Part
+from ticdc_assets.rows.stored import find_values
 from ticdc_assets.rows.table_rows import Rows, concat_rows
 from ticdc_assets.stream.problem import OLD_ROW_MISSING
 
@@ -145,12 +146,7 @@ def add_overwritten(
 
 def _have_any_key(rows: Rows, keys: Sequence[Sequence[str]]) -> pa.Array:
     """Return which rows have a unique key without NULL."""
-    has_value = {
-        name: pc.is_valid(stored.values)
-        if stored.exact is None
-        else pc.or_(pc.is_valid(stored.values), pc.is_valid(stored.exact))
-        for name, stored in rows.columns.items()
-    }
+    has_value = {name: find_values(stored) for name, stored in rows.columns.items()}
     return reduce(pc.or_, (reduce(pc.and_, (has_value[name] for name in key)) for key in keys))
 
 

@@ -54,6 +54,23 @@ def concat_stored(parts: Sequence[Stored]) -> Stored:
     return Stored(values, pa.concat_arrays(list(exact)))
 
 
+def find_values(stored: Stored) -> pa.Array:
+    """Return where a column has a value: everywhere but at NULL."""
+    is_held = pc.is_valid(stored.values)
+    return is_held if stored.exact is None else pc.or_(is_held, pc.is_valid(stored.exact))
+
+
+def fill_stored(stored: Stored, other: Stored) -> Stored:
+    """Return values of a column with those of another one of its type where they are NULL."""
+    has_value = find_values(stored)
+    values = pc.if_else(has_value, stored.values, other.values)
+    if stored.exact is None and other.exact is None:
+        return Stored(values)
+    nulls = pa.nulls(len(values), pa.string())
+    exact = (nulls if each.exact is None else each.exact for each in (stored, other))
+    return Stored(values, pc.if_else(has_value, *exact))
+
+
 # --- writing -----------------------------------------------------------------
 
 

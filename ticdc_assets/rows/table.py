@@ -47,6 +47,7 @@ from ticdc_assets.rows.keyed import (
     list_operations,
     merge_changes,
     reduce_changes,
+    require_key,
 )
 from ticdc_assets.rows.merged_steps import merge_steps
 from ticdc_assets.rows.multiset import (
@@ -58,7 +59,7 @@ from ticdc_assets.rows.multiset import (
     sum_copies,
 )
 from ticdc_assets.rows.partitions import find_inside, has_misplaced_rows
-from ticdc_assets.rows.parts import Part
+from ticdc_assets.rows.parts import Part, have_one_identity
 from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows
 from ticdc_assets.stream.problem import OLD_KEY_MISSING, ROWS_IN_WRONG_PARTITIONS
 
@@ -174,9 +175,8 @@ class _TableInWork:
 
     def finish(self, step: TableStep, rows: Rows, kept: Rows | None) -> None:
         key = find_key(step.schema)
-        has_new_key = bool(key) and key != find_key(self.schema)
-        if has_new_key:
-            rows = keep_last_per_key(rows, key)
+        has_new_key = bool(step.schema.key) and not have_one_identity((self.schema, step.schema))
+        rows = require_key(rows, step.schema) if has_new_key else rows
         if kept is not None:
             kept = alter_kept(kept, self.schema, step)
             if has_new_key or (key and isinstance(step, Exchange)):

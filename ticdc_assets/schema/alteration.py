@@ -10,7 +10,7 @@ from functools import singledispatch
 from msgspec.structs import replace
 
 from ticdc_assets.errors import ContradictingDdl, UnsupportedDdl
-from ticdc_assets.events import Column, Index, Partition, Partitioning, TableSchema
+from ticdc_assets.events import Column, Index, Partition, TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.columns import resolve_column
@@ -24,6 +24,11 @@ from ticdc_assets.schema.effect import (
     ColumnRenamed,
 )
 from ticdc_assets.schema.lost_key import PRIMARY_KEY_LOST_UNSEEN
+from ticdc_assets.schema.partition.named import (
+    get_partitioning,
+    set_partitions,
+    unknown_partitions,
+)
 from ticdc_assets.schema.reconciliation import with_key_columns
 from ticdc_assets.schema.types.limits import MAX_COLUMNS, TOO_MANY_COLUMNS
 from ticdc_assets.schema.types.mysql_type import describe
@@ -269,12 +274,12 @@ def _(action: ddl.AddPartitions, schema: TableSchema) -> AlterResult:
     if action.count is not None:
         first = len(existing)
         added = tuple(Partition(f"p{n}") for n in range(first, first + action.count))
-    return _set_partitions(schema, (*existing, *added)), ()
+    return set_partitions(schema, (*existing, *added)), ()
 
 
 @apply_action.register
 def _(action: ddl.CoalescePartitions, schema: TableSchema) -> AlterResult:
-    return _set_partitions(schema, get_partitioning(schema).partitions[: -action.count]), ()
+    return set_partitions(schema, get_partitioning(schema).partitions[: -action.count]), ()
 
 
 @apply_action.register
@@ -285,10 +290,10 @@ def _(action: ddl.ReorganizePartitions, schema: TableSchema) -> AlterResult:
     names = _fold_all(action.names)
     replaced = [i for i, p in enumerate(existing) if fold_name(p.name) in names]
     if len(replaced) != len(action.names):
-        raise _unknown_partitions(action.names)
+        raise unknown_partitions(action.names)
     kept = [p for p in existing if fold_name(p.name) not in names]
     first = replaced[0]
-    return _set_partitions(schema, (*kept[:first], *action.into, *kept[first:])), ()
+    return set_partitions(schema, (*kept[:first], *action.into, *kept[first:])), ()
 
 
 @apply_action.register
@@ -299,40 +304,6 @@ def _(action: ddl.PartitionBy, schema: TableSchema) -> AlterResult:
 @apply_action.register
 def _(action: ddl.RemovePartitioning, schema: TableSchema) -> AlterResult:
     return replace(schema, partitioning=None), ()
-
-
-def drop_partitions(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:
-    """Return the schema without the named partitions."""
-    dropped = _fold_all(names)
-    kept = (p for p in get_partitioning(schema).partitions if fold_name(p.name) not in dropped)
-    return _set_partitions(schema, tuple(kept))
-
-
-def get_partitioning(schema: TableSchema) -> Partitioning:
-    """Return a table's partitioning; raise `UnsupportedDdl` if no observed DDL defined it."""
-    if schema.partitioning is None:
-        raise UnsupportedDdl(
-            "the table's partitions are unknown: neither a DDL nor upstream defines them"
-        )
-    return schema.partitioning
-
-
-def find_partitions(schema: TableSchema, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Find partitions by name, in any case; return the names as declared."""
-    partitions = get_partitioning(schema).partitions
-    wanted = _fold_all(names)
-    known = tuple(p.name for p in partitions if fold_name(p.name) in wanted)
-    if len(known) != len(wanted):
-        raise _unknown_partitions(names)
-    return known
-
-
-def _unknown_partitions(names: tuple[str, ...]) -> ContradictingDdl:
-    return ContradictingDdl(f"not all of these partitions are known: {', '.join(names)}")
-
-
-def _set_partitions(schema: TableSchema, partitions: tuple[Partition, ...]) -> TableSchema:
-    return replace(schema, partitioning=replace(get_partitioning(schema), partitions=partitions))
 
 
 # Names

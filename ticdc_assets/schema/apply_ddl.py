@@ -17,18 +17,12 @@ from ticdc_assets.errors import describe_content_error as describe
 from ticdc_assets.events import SchemaChange, TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.added_value import note_added_values, require_same_added_values
-from ticdc_assets.schema.alteration import (
-    apply_action,
-    drop_partitions,
-    find_partitions,
-    get_partitioning,
-)
+from ticdc_assets.schema.alteration import apply_action
 from ticdc_assets.schema.catalog import SchemaCatalog, key_of, table_key
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.columns import resolve_column
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.effect import (
-    ALL_ROWS,
     AllTablesPaused,
     ColumnChange,
     Effect,
@@ -44,9 +38,15 @@ from ticdc_assets.schema.effect import (
 )
 from ticdc_assets.schema.lost_key import KEY_LOST, KEYS_LOST_UNSEEN, lacks_key, lost_keys_unseen
 from ticdc_assets.schema.name_resolution import affected_tables, resolve_name, stated_tables
+from ticdc_assets.schema.partition.named import (
+    drop_partitions,
+    find_partitions,
+    get_partitioning,
+    truncate_partitions,
+)
 from ticdc_assets.schema.reconciliation import (
     adopt_stated_types,
-    reconcile,
+    join_stated,
     set_time_zone,
     with_key_columns,
 )
@@ -193,7 +193,7 @@ class _Application:
             return TableRecovered(*old, self._catalog.register(require_known_types(stated)))
         if statement.name is None and dropped.schema.table_id is None and bin.has_several(key):
             raise UnsupportedDdl(f"cannot recover {old[1]!r}: several tables of it were dropped")
-        recovered = self._reconcile(dropped.schema.with_name(*new))
+        recovered = self._reconcile(dropped.schema.with_name(*new), dropped.schema)
         return TableRecovered(*old, self._catalog.replace(recovered), dropped.drops_ago)
 
     def _recover_database(self, name: str, new_name: str) -> list[Effect]:
@@ -218,15 +218,23 @@ class _Application:
             return []
         sources = resolve_name(old, new, self._change, self._catalog)
         if not sources:
-            return self._register_stated()
+            return self._rename_unknown(old, new)
         if len(sources) > 1:
             tables = [(source.database, source.table) for source in sources]
             reason = f"cannot rename {old.table!r}: it may be {_format_or(sources)}"
             return self.pause([*tables, new_name], UnsupportedDdl(reason))
         (source,) = sources
-        renamed = self._reconcile(source.with_name(*new_name))
+        renamed = self._reconcile(source.with_name(*new_name), source)
         schema = self._catalog.rename(source, renamed, self._change.commit_ts)
         return [TableRenamed(source.database, source.table, schema)]
+
+    def _rename_unknown(self, old: ddl.Name, new: ddl.Name) -> list[Effect]:
+        """Register a table that has another name now; one that had this name has ended."""
+        known, stated = self._catalog.get(*self._qualify(new)), self._change.schema
+        if known is None or stated is None or known.table_id in (None, stated.table_id):
+            return self._register_stated()
+        renamed = self._catalog.create(require_known_types(stated))
+        return [TableRenamed(*self._qualify(old), renamed)]
 
     # ALTER
 
@@ -251,11 +259,11 @@ class _Application:
                     schema = drop_partitions(schema, names)
                     emptied.append(PartitionsEmptied(schema, partitioning, names))
                 case ddl.TruncatePartitions(selected):
-                    emptied.append(_truncate_partitions(schema, selected))
+                    emptied.append(truncate_partitions(schema, selected))
                 case _:
                     schema, column_changes = apply_action(action, schema)
                     changes += column_changes
-        replayed, schema = schema, self._reconcile(schema)
+        replayed, schema = schema, self._reconcile(schema, before)
         if not self._catalog.force_replicate and lost_keys_unseen(before, replayed, schema):
             raise UnsupportedDdl(KEYS_LOST_UNSEEN)
         zone, is_stated = self._catalog.context.time_zone, self._change.schema is not None
@@ -294,7 +302,7 @@ class _Application:
         if key_of(others[0]) == key_of(schema):
             raise UnsupportedDdl("cannot exchange a partition of a table with the table itself")
         require_same_added_values(schema, others[0])
-        schema = self._catalog.replace(self._reconcile(schema))
+        schema = self._catalog.replace(self._reconcile(schema, schema))
         partitioning, context = get_partitioning(schema), self._catalog.context
         return [PartitionExchanged(schema, partitioning, partition, others[0], context)]
 
@@ -326,20 +334,10 @@ class _Application:
                 schema, _ = apply_action(action, schema)
         return [TableAltered(self._catalog.register(require_known_types(schema)))]
 
-    def _reconcile(self, replayed: TableSchema) -> TableSchema:
-        """Join the schema that the statement gives with the one stated for the same table."""
-        stated = self._change.schema
-        if stated is None or key_of(stated) != key_of(replayed):
-            return replayed
-        return require_known_types(reconcile(replayed, stated))
-
-
-def _truncate_partitions(schema: TableSchema, names: tuple[str, ...] | None) -> PartitionsEmptied:
-    if names is not None:
-        names, partitioning = find_partitions(schema, names), get_partitioning(schema)
-        if len(names) < len(partitioning.partitions):
-            return PartitionsEmptied(schema, partitioning, names)
-    return PartitionsEmptied(schema, ALL_ROWS, ("ALL",))
+    def _reconcile(self, replayed: TableSchema, before: TableSchema | None = None) -> TableSchema:
+        """Join the statement's schema with the one stated; `before` is that of rows, if any."""
+        is_certain = before is not None and not self._catalog.is_uncertain(before)
+        return join_stated(replayed, self._change.schema, before if is_certain else None)
 
 
 def _drop_effects(dropped: Iterable[TableSchema | None]) -> list[Effect]:

@@ -10,9 +10,11 @@ from datetime import UTC, tzinfo
 
 from msgspec.structs import replace
 
+from ticdc_assets.errors import ContradictingDdl
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.events.table_schema import fold_name, is_hidden
 from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverted
+from ticdc_assets.schema.types.mysql_type import require_known_types
 
 
 def reconcile(replayed: TableSchema, stated: TableSchema) -> TableSchema:
@@ -31,6 +33,62 @@ def reconcile(replayed: TableSchema, stated: TableSchema) -> TableSchema:
         charset=replayed.charset,
         comment=stated.comment or replayed.comment,
     )
+
+
+def join_stated(
+    replayed: TableSchema, stated: TableSchema | None, before: TableSchema | None = None
+) -> TableSchema:
+    """Join the schema that a statement gives with the one stated, if that is of the same table.
+
+    `before` is the schema of the rows that the table has, if any, and if that is certain.
+    """
+    if stated is None or _name(stated) != _name(replayed):
+        return replayed
+    joined = require_known_types(reconcile(replayed, stated))
+    if before is not None:
+        _require_same_columns(before, replayed, stated)
+    return joined
+
+
+def _name(schema: TableSchema) -> tuple[str, str]:
+    return fold_name(schema.database), fold_name(schema.table)
+
+
+def _require_same_columns(before: TableSchema, replayed: TableSchema, stated: TableSchema) -> None:
+    """Raise if a stated schema lacks a column that no statement drops, or has one that none adds.
+
+    What rows have in such a column is unknown.  Of a table that only rows have shown, the columns
+    are uncertain; a column that the statement adds may be one that TiCDC leaves out.
+    """
+    if before.origin == "inferred":
+        return
+    for known in replayed.columns:
+        is_kept = before.column(known.name) is not None and known.generated != "virtual"
+        if is_kept and not is_hidden(known.name) and stated.column(known.name) is None:
+            raise ContradictingDdl(f"column {known.name!r} is not stated, and no DDL dropped it")
+    added = _find_added_column(replayed, stated)
+    if added is not None:
+        raise ContradictingDdl(f"column {added!r} is stated, and no DDL added it")
+
+
+def find_unknown_column(current: TableSchema, written: TableSchema) -> str | None:
+    """Say which column a row was written with that its table lacks, for want of a DDL before it.
+
+    An older row may have one that was dropped since.
+    """
+    if current.origin == "inferred" or (written.version or 0) <= (current.version or 0):
+        return None
+    added = _find_added_column(current, written)
+    return None if added is None else f"column {added[:80]!r}: no DDL has added it"
+
+
+def _find_added_column(before: TableSchema, stated: TableSchema) -> str | None:
+    """Find a column of rows that a stated schema has, and the one before it lacks."""
+    for column in stated.columns:
+        is_of_rows = column.generated != "virtual" and not is_hidden(column.name)
+        if is_of_rows and before.column(column.name) is None:
+            return column.name
+    return None
 
 
 def mark_hidden_columns(stated: TableSchema) -> TableSchema:

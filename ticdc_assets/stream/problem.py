@@ -70,6 +70,18 @@ UPSERT_OF_ANY_KEY = (
     "the stream does not tell an UPDATE of a key from an INSERT; create the changefeed with"
     " open.output-old-value = true or without output-raw-change-event"
 )
+KEY_WITHOUT_VALUE = (
+    "a row has no value in {}, a column of the table's new key: the stream lacks rows or DDLs of"
+    " this table; load it again"
+)
+KEY_OF_SEVERAL_ROWS = (
+    "several rows have the same values in the table's new key, {}: the stream lacks rows or DDLs of"
+    " this table; load it again"
+)
+TWO_VALUES = (
+    "a row has values in {0} and in {1}, and a DDL renames {0} to {1}: the stream lacks DDLs of"
+    " this table; load it again"
+)
 ROWS_IN_WRONG_PARTITIONS = (
     "EXCHANGE PARTITION WITHOUT VALIDATION may have put rows into a partition they do not belong"
     " to, so the rows of this partition are unknown"
