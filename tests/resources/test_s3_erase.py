@@ -50,8 +50,8 @@ class Killed(BaseException):
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with s3_account(tmp_path_factory.mktemp("s3")) as url:
+def client(moto: str) -> Iterator[Any]:
+    with s3_account(moto) as url:
         client = open_client(url)
         kept = {"Status": "Enabled"}
         client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration=kept)
