@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from tests.servers import HOST, free_port, wait_for_port
 OWNER, PASSWORD = "owner", "battery-staple-9"
 # Of each version, as Debian installs them.
 _PROGRAMS = Path("/usr/lib/postgresql")
+# How `pg_isready` ends while a server starts.
+_REJECTS = 1
 # It does not run as root.
 _AS_POSTGRES = ("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups")
 
@@ -69,6 +72,10 @@ def run_postgres(
         process = subprocess.Popen(command, cwd="/tmp", stdout=log, stderr=subprocess.STDOUT)
     try:
         wait_for_port(process, port, folder / "log")
+        # It listens before it lets anybody in.
+        is_ready = [programs / "pg_isready", "--quiet", "-h", HOST, "-p", str(port)]
+        while subprocess.run(is_ready).returncode == _REJECTS:
+            time.sleep(0.05)
         yield Postgres(port)
     finally:
         # At once: it would wait for clients otherwise.
