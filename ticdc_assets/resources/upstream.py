@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pymysql
+from pymysql.converters import escape_bool
 from pymysql.cursors import SSCursor
 from pymysql.err import InterfaceError, MySQLError
 
@@ -63,6 +64,8 @@ _SESSION = (
     "SET SESSION sql_mode = ''",
     "SET SESSION time_zone = '+00:00'",
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    # Every row, also where the server sends clients no more than so many.
+    f"SET SESSION sql_select_limit = {(1 << 64) - 1}",
     # Connections wait for one another, and for Spark.
     f"SET SESSION wait_timeout = {_LONG}",
 )
@@ -145,8 +148,9 @@ class UpstreamDatabase:
                 password=password.encode(),
                 charset="utf8mb4",
                 use_unicode=False,
-                # Nothing is converted: every value is what the server wrote.
-                conv={},
+                # Nothing is converted: every value is what the server wrote.  The client itself
+                # sends a number where a server begins transactions by default.
+                conv={bool: escape_bool},
                 connect_timeout=_CONNECT_TIMEOUT,
                 read_timeout=_READ_TIMEOUT,
                 write_timeout=_CONNECT_TIMEOUT,
