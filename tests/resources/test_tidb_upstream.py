@@ -124,30 +124,6 @@ def test_limits_on_the_time_of_sessions_and_queries_are_for_others(
         running.run(f"SET GLOBAL {limit} = 0", f"SET GLOBAL wait_timeout = {idle}")
 
 
-@pytest.mark.parametrize("kind", LIMITS)
-def test_what_a_server_sets_for_its_clients_hides_no_row(
-    request: pytest.FixtureRequest, kind: str
-) -> None:
-    running: SqlServer = request.getfixturevalue(kind)
-    running.run("CREATE DATABASE IF NOT EXISTS many", "DROP TABLE IF EXISTS many.t")
-    running.run("CREATE TABLE many.t (id int)", "INSERT INTO many.t VALUES (1), (2), (3)")
-    query = "SELECT id FROM many.t ORDER BY id"
-    all_rows = tuple((str(id).encode(),) for (id,) in running.run(query))
-    running.run("SET GLOBAL sql_select_limit = 2", "SET GLOBAL autocommit = 0")
-    try:
-        assert len(running.run(query)) == 2 < len(all_rows)
-        opened = database(running, max_connections=1)
-        with (
-            opened.open_snapshot(None) as upstream,
-            upstream.borrow() as reader,
-            opened.open_rows() as rows,
-        ):
-            streamed = [row for portion in reader.stream(query) for row in portion]
-            assert tuple(streamed) == reader.query(query) == rows.query(query) == all_rows
-    finally:
-        running.run("SET GLOBAL sql_select_limit = DEFAULT", "SET GLOBAL autocommit = 1")
-
-
 def _find_code(run: Any) -> int:
     with pytest.raises(Exception, match="interrupted") as caught:
         run()

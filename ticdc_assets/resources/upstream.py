@@ -21,6 +21,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.resources.reference import read_reference
+from ticdc_assets.resources.server_session import LONG, Server
 from ticdc_assets.resources.tls import is_of_tls, list_for_mysql, require_files
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.upstream.snapshot import (
@@ -57,36 +58,6 @@ _NO_SAFE_POINT = "can not get 'tikv_gc_safe_point'"
 _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 # Rows that a stream yields at a time: as many, or as many bytes.
 _ROWS_AT_A_TIME, _BYTES_AT_A_TIME = 10_000, 8 << 20
-# In seconds: a transaction that only keeps rows is idle, and a stream waits while Spark writes.
-_LONG = 7 * 24 * 3600
-# What every connection sets: values as the server has them, whatever its own settings are.
-_SESSION = (
-    "SET SESSION sql_mode = ''",
-    "SET SESSION time_zone = '+00:00'",
-    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-    # Every row, also where the server sends clients no more than so many.
-    f"SET SESSION sql_select_limit = {(1 << 64) - 1}",
-    # Connections wait for one another, and for Spark.
-    f"SET SESSION wait_timeout = {_LONG}",
-)
-
-
-@dataclass(frozen=True)
-class _Server:
-    """What a server is, by its version."""
-
-    version: str
-
-    @property
-    def is_tidb(self) -> bool:
-        return "tidb" in self.version
-
-    @property
-    def session(self) -> Sequence[str]:
-        """What each connection sets."""
-        limit = "max_statement_time" if "mariadb" in self.version else "max_execution_time"
-        # A query lasts until its rows are taken, and they are taken no faster than they may be.
-        return (*_SESSION, f"SET SESSION {limit} = 0")
 
 
 @dataclass(frozen=True)
@@ -128,8 +99,7 @@ class UpstreamDatabase:
             connection = self._connect(connections)
             server = self._identify(connection)
             rows = _Rows(self, connection, server.is_tidb)
-            for statement in server.session:
-                rows.query(statement)
+            server.set_up(rows.query)
             yield rows
 
     def _connect(self, connections: ExitStack) -> pymysql.Connection:
@@ -163,9 +133,9 @@ class UpstreamDatabase:
         connections.callback(_close, connection)
         return connection
 
-    def _identify(self, connection: pymysql.Connection) -> _Server:
+    def _identify(self, connection: pymysql.Connection) -> Server:
         ((version,),) = _Rows(self, connection, is_tidb=False).query("SELECT VERSION()")
-        return _Server(decode(version).lower())
+        return Server(decode(version).lower())
 
     def place(self, setting: str = "") -> str:
         """Name a setting of the declaration."""
@@ -210,23 +180,22 @@ class _Reader:
 
     database: UpstreamDatabase
     connection: pymysql.Connection
-    server: _Server
+    server: Server
     tso: int | None = None
 
     def begin(self) -> None:
-        for statement in self.server.session:
-            self.query(statement)
+        self.server.set_up(self.query)
         if self.tso is not None:
             self.query(f"SET @@tidb_snapshot = '{self.tso}'")
             return
-        self.query(f"SET SESSION net_write_timeout = {_LONG}")
+        self.query(f"SET SESSION net_write_timeout = {LONG}")
         self.query(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT}")
         self.query("SET SESSION TRANSACTION READ ONLY")
         self.query(_BEGIN)
 
     def hold_newest(self) -> int:
         """Begin a transaction of TiDB's that stays open, and return its TSO."""
-        self.query(f"SET SESSION wait_timeout = {_LONG}")
+        self.query(f"SET SESSION wait_timeout = {LONG}")
         self.query("START TRANSACTION")
         ((ts,),) = self.query("SELECT @@tidb_current_ts")
         if not int(ts or 0):
