@@ -30,6 +30,7 @@ from ticdc_assets.upstream.snapshot import (
     RowsUnreadable,
     SnapshotTooOld,
     TableUnreadable,
+    TooMuchMemory,
     UpstreamError,
     UpstreamRows,
     UpstreamSnapshot,
@@ -51,6 +52,8 @@ _UNREADABLE = (1142, 1143, 1054, 1146, 1356, 1412)
 # Of the rows that a query names, however often it is sent: no such database, table or column, a
 # value or a statement that the server does not accept, texts that cannot be compared.
 _OF_ROWS = (1049, 1054, 1064, 1146, 1264, 1267, 1292, 1300, 1356, 1366, 3854, 3988)
+# `tidb_mem_quota_query`, which the server's text names.
+_NO_MEMORY = 8175
 # No lock on a table in time.
 _LOCKED = 1205
 _FUTURE = "read timestamp to a future time"
@@ -166,6 +169,8 @@ class UpstreamDatabase:
             return UpstreamError(f"{reason}; {self.advise(code)}", setting=self.place("user"))
         if code in _UNREADABLE:
             return TableUnreadable(reason, setting=self.place("user"))
+        if code == _NO_MEMORY:
+            return TooMuchMemory(reason, setting=self.place())
         if code == _LOCKED:
             fix = "another session locks the table, or changes its definition: run it again later"
             return TableUnreadable(f"{reason}; {fix}", setting=self.place())
