@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -78,6 +79,8 @@ READ: list[tuple[ColumnType, pa.DataType, Any, str]] = [
     (ENUM, pa.int8(), 0, ""),
     (ENUM, pa.dictionary(pa.int8(), pa.string()), "a", "a"),
     (T("set"), pa.list_(pa.string()), ["x", "y"], "x,y"),
+    (T("set"), pa.large_list(pa.string()), ["x", "y"], "x,y"),
+    (FLOAT, pa.float16(), np.float16(1.5), "6755399441055744p0"),
     (T("varchar", length=9), pa.binary(), b"\xff", "\udcff"),
     (T("varchar", length=9), pa.large_string(), " é ", " é "),
     (T("vector"), pa.list_(pa.float64()), [1.0, 0.1], "[1.0,0.1]"),
@@ -91,12 +94,14 @@ READ: list[tuple[ColumnType, pa.DataType, Any, str]] = [
     (T("bit", length=8), pa.binary(), b"\x05" * 9, "0x" + "05" * 9),
     (T("bit", length=8), pa.binary(), b"", "0x"),
     (T("date"), pa.timestamp("ns"), 1, "1970-01-01 00:00:00.000000001"),
-    (ENUM, pa.int8(), 3, "number 3"),
-    (ENUM, pa.int8(), -1, "number -1"),
+    (ENUM, pa.int8(), 3, "number 3 "),
+    (ENUM, pa.int8(), -1, "number -1 "),
     (ENUM, pa.uint64(), 2, "b'c"),
     (T("set"), pa.list_(pa.string()), ["x", None], "x,(NULL)"),
     (T("vector"), pa.list_(pa.float64()), [1.0, None, 1e300], "[1.0,null,1e+300]"),
-    (T("bigint"), pa.string(), "~", "-"),
+    (T("set"), pa.list_(pa.string()), ["x,y"], "x;y"),
+    (DOUBLE, pa.string(), "4503599627370496p0", "4503599627370496P0"),
+    (T("bigint"), pa.string(), "~", "!"),
     (T("bigint"), pa.string(), "1,2", "1;2"),
 ]  # fmt: skip
 

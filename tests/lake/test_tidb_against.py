@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tests.lake.all_types import DDL, make_arrow, write_mysql, write_postgres
-from tests.lake.copies import WRITERS, list_found, make_file
+from tests.lake.copies import WRITERS, list_found, make_file, write_parquet
 from tests.lake.test_against import COPY_ROWS, LAKE_ROWS, NAME, PLANTED
 from tests.lake.tidb_copies import against, know
 from tests.lake.upstream_copy import UpstreamCopy
@@ -109,3 +110,55 @@ def test_a_copy_in_a_database_of_mysql_s_protocol_sends_no_equal_row_either(
     types, other = against(lake, tidb, uri, **options)
     assert list_found(types, "id") == PLANTED
     assert list_found(other, "id") == {("differs", "1", ("c0", "c3", "c4"))}
+
+
+def test_a_table_that_needs_too_much_memory_of_tidb_is_skipped_and_others_are_compared(
+    lake: UpstreamCopy, tidb: Tidb, tmp_path: Path
+) -> None:
+    for name in ("large", "small"):
+        ddl = f"CREATE TABLE {name} (id int NOT NULL PRIMARY KEY, v longtext)"
+        tidb.run("USE shop", ddl)
+        know(lake, ddl)
+        size = 1_000_000 if name == "large" else 1
+        tidb.run(f"INSERT INTO shop.{name} VALUES (1, REPEAT('x', {size})), (2, 'y')")
+        held = pa.table({"id": [1, 2], "v": ["z" if size > 1 else "x", "y"]})
+        uri = write_parquet(tmp_path, "shop", name, held)
+    ((before,),) = tidb.run("SELECT @@GLOBAL.tidb_mem_quota_query")
+    tidb.run("SET GLOBAL tidb_mem_quota_query = 131072")
+    try:
+        large, small = against(lake, tidb, uri)
+    finally:
+        tidb.run(f"SET GLOBAL tidb_mem_quota_query = {before}")
+    assert (large.verdict, small.verdict) == ("skipped", "equal")
+    assert "increase the tidb_mem_quota_query" in (large.reason or "")
+    large, small = against(lake, tidb, uri)
+    assert (list_found(large, "id"), small.verdict) == ({("differs", "1", ("v",))}, "equal")
+
+
+# A text that a copy has for each type, and what is none of its values.
+TEXTS = {
+    "int": ("-5", ["~5", "-5.5", "-5 ", "~", ""]),
+    "decimal(8,2)": ("-1.50", ["~1.50", "-1,50", "-1.501", "-1.5.0"]),
+    "double": ("1", ["4503599627370496p0", "1.0000000000000002", "p"]),
+    "date": ("2024-01-02", ["2024~01~02", "2024-01-02 00:00", "24-01-02"]),
+    "datetime": ("2024-01-02 03:04:05", ["2024~01~02 03:04:05", "2024-01-02 03:04"]),
+    "time": ("-01:02:03", ["~01:02:03", "01:02:03"]),
+}
+
+
+def test_a_text_that_only_looks_like_a_value_differs(
+    lake: UpstreamCopy, tidb: Tidb, tmp_path: Path
+) -> None:
+    for number, (type, (value, others)) in enumerate(TEXTS.items()):
+        ddl = f"CREATE TABLE t{number} (id int NOT NULL PRIMARY KEY, v {type})"
+        texts = [value, *others]
+        rows = ", ".join(f"({id}, '{value}')" for id in range(len(texts)))
+        tidb.run("USE shop", ddl, f"INSERT INTO t{number} VALUES {rows}")
+        know(lake, ddl)
+        held = pa.table({"id": [*range(len(texts))], "v": texts})
+        uri = write_parquet(tmp_path, "shop", f"t{number}", held)
+    for found in against(lake, tidb, uri):
+        ((count,),) = tidb.run(f"SELECT COUNT(*) FROM shop.{found.table}")
+        # As plain texts, only the first row of each is the one that TiDB prints.
+        planted = {("differs", str(id), ("v",)) for id in range(1, count)}
+        assert list_found(found, "id") == planted, found.table

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pymysql
+from pymysql.converters import escape_bool
 from pymysql.cursors import SSCursor
 from pymysql.err import InterfaceError, MySQLError
 
@@ -20,6 +21,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.resources.reference import read_reference
+from ticdc_assets.resources.server_session import LONG, Server
 from ticdc_assets.resources.tls import is_of_tls, list_for_mysql, require_files
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.upstream.snapshot import (
@@ -28,6 +30,7 @@ from ticdc_assets.upstream.snapshot import (
     RowsUnreadable,
     SnapshotTooOld,
     TableUnreadable,
+    TooMuchMemory,
     UpstreamError,
     UpstreamRows,
     UpstreamSnapshot,
@@ -49,6 +52,8 @@ _UNREADABLE = (1142, 1143, 1054, 1146, 1356, 1412)
 # Of the rows that a query names, however often it is sent: no such database, table or column, a
 # value or a statement that the server does not accept, texts that cannot be compared.
 _OF_ROWS = (1049, 1054, 1064, 1146, 1264, 1267, 1292, 1300, 1356, 1366, 3854, 3988)
+# `tidb_mem_quota_query`, which the server's text names.
+_NO_MEMORY = 8175
 # No lock on a table in time.
 _LOCKED = 1205
 _FUTURE = "read timestamp to a future time"
@@ -56,34 +61,6 @@ _NO_SAFE_POINT = "can not get 'tikv_gc_safe_point'"
 _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 # Rows that a stream yields at a time: as many, or as many bytes.
 _ROWS_AT_A_TIME, _BYTES_AT_A_TIME = 10_000, 8 << 20
-# In seconds: a transaction that only keeps rows is idle, and a stream waits while Spark writes.
-_LONG = 7 * 24 * 3600
-# What every connection sets: values as the server has them, whatever its own settings are.
-_SESSION = (
-    "SET SESSION sql_mode = ''",
-    "SET SESSION time_zone = '+00:00'",
-    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-    # Connections wait for one another, and for Spark.
-    f"SET SESSION wait_timeout = {_LONG}",
-)
-
-
-@dataclass(frozen=True)
-class _Server:
-    """What a server is, by its version."""
-
-    version: str
-
-    @property
-    def is_tidb(self) -> bool:
-        return "tidb" in self.version
-
-    @property
-    def session(self) -> Sequence[str]:
-        """What each connection sets."""
-        limit = "max_statement_time" if "mariadb" in self.version else "max_execution_time"
-        # A query lasts until its rows are taken, and they are taken no faster than they may be.
-        return (*_SESSION, f"SET SESSION {limit} = 0")
 
 
 @dataclass(frozen=True)
@@ -125,8 +102,7 @@ class UpstreamDatabase:
             connection = self._connect(connections)
             server = self._identify(connection)
             rows = _Rows(self, connection, server.is_tidb)
-            for statement in server.session:
-                rows.query(statement)
+            server.set_up(rows.query)
             yield rows
 
     def _connect(self, connections: ExitStack) -> pymysql.Connection:
@@ -145,8 +121,9 @@ class UpstreamDatabase:
                 password=password.encode(),
                 charset="utf8mb4",
                 use_unicode=False,
-                # Nothing is converted: every value is what the server wrote.
-                conv={},
+                # Nothing is converted: every value is what the server wrote.  The client itself
+                # sends a number where a server begins transactions by default.
+                conv={bool: escape_bool},
                 connect_timeout=_CONNECT_TIMEOUT,
                 read_timeout=_READ_TIMEOUT,
                 write_timeout=_CONNECT_TIMEOUT,
@@ -159,9 +136,9 @@ class UpstreamDatabase:
         connections.callback(_close, connection)
         return connection
 
-    def _identify(self, connection: pymysql.Connection) -> _Server:
+    def _identify(self, connection: pymysql.Connection) -> Server:
         ((version,),) = _Rows(self, connection, is_tidb=False).query("SELECT VERSION()")
-        return _Server(decode(version).lower())
+        return Server(decode(version).lower())
 
     def place(self, setting: str = "") -> str:
         """Name a setting of the declaration."""
@@ -192,6 +169,8 @@ class UpstreamDatabase:
             return UpstreamError(f"{reason}; {self.advise(code)}", setting=self.place("user"))
         if code in _UNREADABLE:
             return TableUnreadable(reason, setting=self.place("user"))
+        if code == _NO_MEMORY:
+            return TooMuchMemory(reason, setting=self.place())
         if code == _LOCKED:
             fix = "another session locks the table, or changes its definition: run it again later"
             return TableUnreadable(f"{reason}; {fix}", setting=self.place())
@@ -206,23 +185,22 @@ class _Reader:
 
     database: UpstreamDatabase
     connection: pymysql.Connection
-    server: _Server
+    server: Server
     tso: int | None = None
 
     def begin(self) -> None:
-        for statement in self.server.session:
-            self.query(statement)
+        self.server.set_up(self.query)
         if self.tso is not None:
             self.query(f"SET @@tidb_snapshot = '{self.tso}'")
             return
-        self.query(f"SET SESSION net_write_timeout = {_LONG}")
+        self.query(f"SET SESSION net_write_timeout = {LONG}")
         self.query(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT}")
         self.query("SET SESSION TRANSACTION READ ONLY")
         self.query(_BEGIN)
 
     def hold_newest(self) -> int:
         """Begin a transaction of TiDB's that stays open, and return its TSO."""
-        self.query(f"SET SESSION wait_timeout = {_LONG}")
+        self.query(f"SET SESSION wait_timeout = {LONG}")
         self.query("START TRANSACTION")
         ((ts,),) = self.query("SELECT @@tidb_current_ts")
         if not int(ts or 0):

@@ -25,6 +25,10 @@ class TableUnreadable(UpstreamError):
     """A table that the user may not read, that is locked, or whose definition has just changed."""
 
 
+class TooMuchMemory(UpstreamError):
+    """A query of one table needs more memory than the server grants it."""
+
+
 class RowsUnreadable(Exception):
     """What the server cannot show at any time: such a table, such rows."""
 

@@ -24,6 +24,7 @@ from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.upstream.snapshot import (
     SnapshotTooOld,
     TableUnreadable,
+    TooMuchMemory,
     UpstreamError,
     UpstreamSnapshot,
 )
@@ -183,7 +184,8 @@ class _Run:
         except (TableUnreadable, ConfigError) as error:
             # Errors of a copy name an option, and those of upstream a setting.
             is_of_copy = (error.setting or "").startswith("--")
-            is_lost = isinstance(error, UpstreamError) and not isinstance(error, TableUnreadable)
+            is_of_table = isinstance(error, TableUnreadable | TooMuchMemory)
+            is_lost = isinstance(error, UpstreamError) and not is_of_table
             if is_lost and not is_of_copy:
                 # Upstream is lost for all tables: the next run continues this one.
                 raise

@@ -42,6 +42,9 @@ def choose_reading(type: ColumnType, held: pa.DataType, name: str) -> Reading:
         held = held.value_type
     if pa.types.is_null(held):
         return Reading(f"{name}::BLOB")
+    if pa.types.is_float16(held):
+        # DuckDB has no floats of this size.
+        return replace(choose_reading(type, pa.float32(), name), prepare=_widen_floats)
     if pa.types.is_decimal256(held):
         # DuckDB has no decimals of this size.
         return replace(choose_reading(type, pa.string(), name), prepare=_print_decimals)
@@ -57,8 +60,9 @@ def choose_reading(type: ColumnType, held: pa.DataType, name: str) -> Reading:
     prepare = _drop_zone if pa.types.is_timestamp(held) else None
     text = _write(type, held, name)
     if _is_text(held) and kind not in ("text", "enum", "set"):
-        # Any text: it must not look like two values, nor like NULL, in the text of a row.
-        text = f"translate({text}, ',{NULL}', ';-')"
+        # Any text: it must not look like two values, nor like NULL, in the text of a row.  What
+        # takes their place is in no value.
+        text = f"translate({text}, ',{NULL}', ';!')"
     return Reading(f"encode({text})", prepare)
 
 
@@ -80,7 +84,7 @@ def _write(type: ColumnType, held: pa.DataType, name: str) -> str:
         case "enum" | "set":
             return _write_members(type, held, name)
         case "vector":
-            _require(pa.types.is_list(held), "no two programs print the numbers of a VECTOR alike")
+            _require(_is_list(held), "no two programs print the numbers of a VECTOR alike")
             number = "coalesce(TRY_CAST(number AS FLOAT)::VARCHAR, number::VARCHAR, 'null')"
             numbers = f"list_transform({name}, number -> {number})"
             return f"'[' || array_to_string({numbers}, ',') || ']'"
@@ -132,7 +136,8 @@ def _write_float(type: ColumnType, held: pa.DataType, name: str) -> str:
     number = f"TRY_CAST({name} AS DOUBLE)"
     if type.name == "float":
         number = f"TRY_CAST({number} AS FLOAT)::DOUBLE"
-    return f"coalesce(exact_float({number}), {name}::VARCHAR)"
+    # A text must not look like the exact form of a number.
+    return f"coalesce(exact_float({number}), replace({name}::VARCHAR, 'p', 'P'))"
 
 
 def _write_date(held: pa.DataType, name: str) -> str:
@@ -159,8 +164,9 @@ def _write_datetime(type: ColumnType, held: pa.DataType, name: str) -> str:
 
 
 def _write_members(type: ColumnType, held: pa.DataType, name: str) -> str:
-    if pa.types.is_list(held) and type.name == "set":
-        member = "coalesce(member::VARCHAR, '(NULL)')"
+    if _is_list(held) and type.name == "set":
+        # No member has a comma, so one with a comma must not look like two.
+        member = "coalesce(replace(member::VARCHAR, ',', ';'), '(NULL)')"
         return f"array_to_string(list_transform({name}, member -> {member}), ',')"
     if pa.types.is_integer(held):
         members = (type.elements if type.name == "enum" else None) or ()
@@ -169,7 +175,8 @@ def _write_members(type: ColumnType, held: pa.DataType, name: str) -> str:
         # A list has NULL beyond its end, and counts from it with a number below 0.
         named = f"list_extract([{listed}], {name}::BIGINT + 1)"
         is_one = f"{name} BETWEEN 0 AND {len(members)}"
-        return f"CASE WHEN {is_one} THEN {named} ELSE 'number ' || {name} END"
+        # With a blank behind it, as no member is.
+        return f"CASE WHEN {is_one} THEN {named} ELSE 'number ' || {name} || ' ' END"
     _require(_is_text(held), "members as another type")
     return f"{name}::VARCHAR"
 
@@ -233,6 +240,10 @@ def _drop_zone(array: pa.Array) -> pa.Array:
     return array.cast(pa.timestamp(array.type.unit))
 
 
+def _widen_floats(array: pa.Array) -> pa.Array:
+    return array.cast(pa.float32())
+
+
 def _print_decimals(array: pa.Array) -> pa.Array:
     texts = (None if number is None else format(number, "f") for number in array.to_pylist())
     return pa.array(map(_drop_zeros, texts), pa.string())
@@ -274,6 +285,15 @@ _decode_json = msgspec.json.Decoder(float_hook=_read_fraction).decode
 def _require(holds: bool, reason: str) -> None:
     if not holds:
         raise Incomparable(reason)
+
+
+def _is_list(held: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(held)
+        or pa.types.is_large_list(held)
+        or pa.types.is_fixed_size_list(held)
+        or pa.types.is_list_view(held)
+    )
 
 
 def _is_text(held: pa.DataType) -> bool:

@@ -33,6 +33,7 @@ from ticdc_assets.store.stored_rows import StoredRows, have_files
 from ticdc_assets.upstream.snapshot import (
     SnapshotTooOld,
     TableUnreadable,
+    TooMuchMemory,
     UpstreamSnapshot,
 )
 from ticdc_assets.verify.canonical import ComparedColumn
@@ -192,7 +193,7 @@ class _Run:
             found = replace(blank, reason=str(error))
         except NotComparable as error:
             found = replace(blank, verdict="differs", reason=str(error))
-        except TableUnreadable as error:
+        except (TableUnreadable, TooMuchMemory) as error:
             found = replace(blank, reason=error.reason)
         if found.verdict == "differs" and (ddl := explain_unfinished(table.schema, upstream)):
             found = replace(blank, reason=ddl)
