@@ -18,7 +18,7 @@ OWNER, PASSWORD = "owner", "battery-staple-9"
 # Of each version, as Debian installs them.
 _PROGRAMS = Path("/usr/lib/postgresql")
 # How `pg_isready` ends while a server starts.
-_REJECTS = 1
+_STARTING = 1
 # It does not run as root.
 _AS_POSTGRES = ("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups")
 
@@ -74,7 +74,7 @@ def run_postgres(
         wait_for_port(process, port, folder / "log")
         # It listens before it lets anybody in.
         is_ready = [programs / "pg_isready", "--quiet", "-h", HOST, "-p", str(port)]
-        while subprocess.run(is_ready).returncode == _REJECTS:
+        while subprocess.run(is_ready).returncode == _STARTING:
             time.sleep(0.05)
         yield Postgres(port)
     finally:
