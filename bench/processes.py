@@ -4,6 +4,7 @@ A busy machine distorts CPU time less than wall-clock time.  Java's child proces
 Python workers.
 """
 
+import math
 import os
 import subprocess
 import time
@@ -69,7 +70,11 @@ class Clock:
         seconds = time.perf_counter() - self._start
         processes = _list_processes(os.getpid()).values()
         now = _sum_cpu(processes)
-        cpu = {role: now[role] - self._before[role] for role in ROLES}
+        # Of a worker whose parent was killed, nobody knows the time: then that of all is unknown.
+        cpu = {
+            role: now[role] - self._before[role] if now[role] >= self._before[role] else math.nan
+            for role in ROLES
+        }
         return Usage(seconds, **cpu, memory=sum(process.memory for process in processes))
 
 
