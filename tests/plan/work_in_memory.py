@@ -11,7 +11,7 @@ from tests.plan.arrived import ArrivedRow
 from ticdc_assets.errors import CONTENT_ERRORS
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import load
-from ticdc_assets.plan.steps import Alter, ApplyRows, TableWork
+from ticdc_assets.plan.steps import Alter, ApplyRows, TableWork, list_partners
 from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.rows.alteration import alter_rows
 from ticdc_assets.rows.columns import list_stored_columns
@@ -207,7 +207,12 @@ def _join(parts: list[TableResult]) -> TableResult:
 
 def _do_by_merges(work: Mapping[str, TableWork], source: RowSource) -> dict[str, TableResult]:
     """Do the work of tables on the rows that it concerns, and merge what that gives."""
-    merged = {id: each for id, each in work.items() if not each.is_new and can_be_merged(each)}
+    # As in the lake: what a table hands over, its partner reads in the same task.
+    merged = {
+        id: each
+        for id, each in work.items()
+        if not each.is_new and not list_partners(each) and can_be_merged(each)
+    }
     results = do_work({id: each for id, each in work.items() if id not in merged}, source)
     for id, each in merged.items():
         rows = source.read_rows(id)
