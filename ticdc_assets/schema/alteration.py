@@ -287,7 +287,7 @@ def _(action: ddl.ReorganizePartitions, schema: TableSchema) -> AlterResult:
     if not action.names:
         return schema, ()
     existing = get_partitioning(schema).partitions
-    names = _fold_all(action.names)
+    names = set(map(fold_name, action.names))
     replaced = [i for i, p in enumerate(existing) if fold_name(p.name) in names]
     if len(replaced) != len(action.names):
         raise unknown_partitions(action.names)
@@ -311,10 +311,6 @@ def _(action: ddl.RemovePartitioning, schema: TableSchema) -> AlterResult:
 
 def _same_name(left: str, right: str) -> bool:
     return fold_name(left) == fold_name(right)
-
-
-def _fold_all(names: tuple[str, ...]) -> set[str]:
-    return {fold_name(name) for name in names}
 
 
 def _contains_name(names: tuple[str, ...], name: str) -> bool:

@@ -5,7 +5,7 @@ classic Simple sorts columns by id, no protocol states generated columns or part
 schema files state no index but the primary key, and classic ones no enum members.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, tzinfo
 
 from msgspec.structs import replace
@@ -62,11 +62,11 @@ def _require_same_columns(before: TableSchema, replayed: TableSchema, stated: Ta
     """
     if before.origin == "inferred":
         return
-    for known in replayed.columns:
-        is_kept = before.column(known.name) is not None and known.generated != "virtual"
-        if is_kept and not is_hidden(known.name) and stated.column(known.name) is None:
-            raise ContradictingDdl(f"column {known.name!r} is not stated, and no DDL dropped it")
-    added = _find_added_column(replayed, stated)
+    kept = (known for known in replayed.columns if before.column(known.name) is not None)
+    dropped = _find_missing_column(kept, stated)
+    if dropped is not None:
+        raise ContradictingDdl(f"column {dropped!r} is not stated, and no DDL dropped it")
+    added = _find_missing_column(stated.columns, replayed)
     if added is not None:
         raise ContradictingDdl(f"column {added!r} is stated, and no DDL added it")
 
@@ -78,15 +78,15 @@ def find_unknown_column(current: TableSchema, written: TableSchema) -> str | Non
     """
     if current.origin == "inferred" or (written.version or 0) <= (current.version or 0):
         return None
-    added = _find_added_column(current, written)
+    added = _find_missing_column(written.columns, current)
     return None if added is None else f"column {added[:80]!r}: no DDL has added it"
 
 
-def _find_added_column(before: TableSchema, stated: TableSchema) -> str | None:
-    """Find a column of rows that a stated schema has, and the one before it lacks."""
-    for column in stated.columns:
+def _find_missing_column(columns: Iterable[Column], other: TableSchema) -> str | None:
+    """Find the first of some columns of rows that another schema lacks."""
+    for column in columns:
         is_of_rows = column.generated != "virtual" and not is_hidden(column.name)
-        if is_of_rows and before.column(column.name) is None:
+        if is_of_rows and other.column(column.name) is None:
             return column.name
     return None
 
