@@ -1,17 +1,16 @@
 """`verify` against a real TiDB: what differs at the lake's ts, whatever clients do meanwhile."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.lake.tidb_copies import acting
 from tests.lake.tidb_feed import TidbFeed, TidbLake, busy, wait_for_writes
 from tests.tidb_server import Tidb
 from ticdc_assets.log.verifications import Results, TableVerification
-from ticdc_assets.upstream.snapshot import Row, UpstreamError, UpstreamSnapshot
+from ticdc_assets.upstream.snapshot import UpstreamError
 
 # Clients write to them all the while.
 WRITTEN = {
@@ -106,20 +105,6 @@ def fill(tidb: Tidb) -> None:
     )
 
 
-@contextmanager
-def interrupted(lake: TidbLake, act: Callable[[int], None], ts: int) -> Iterator[UpstreamSnapshot]:
-    """Open the database as `verify` does, and act before each query, by its number."""
-    with lake.database.open_snapshot(ts) as snapshot:
-        query, count = snapshot.query, iter(range(1_000_000))
-
-        def act_and_query(sql: str) -> Sequence[Row]:
-            act(next(count))
-            return query(sql)
-
-        snapshot.query = act_and_query  # type: ignore[method-assign]
-        yield snapshot
-
-
 def list_differences(found: TableVerification) -> set[tuple[str | None, str, tuple[str, ...]]]:
     return {(each.key, each.what, each.columns) for each in found.differences}
 
@@ -143,7 +128,7 @@ def test_each_difference_is_named_while_clients_write_and_alter(tidb: Tidb, lake
             if number and altering:
                 tidb.run("USE compared", altering.pop(0))
 
-        verified = lake.verify(open_upstream=partial(interrupted, lake, alter))
+        verified = lake.verify(open_upstream=partial(acting, lake.feed.server, alter))
     assert altering == []
     assert {name: found.resolved_ts for name, found in verified.items()} == dict.fromkeys(
         PLANTED, until
@@ -174,7 +159,7 @@ def test_a_connection_that_is_lost_is_no_difference(tidb: Tidb, lake: TidbLake) 
 
     for least in range(3):
         with pytest.raises(UpstreamError, match="host: lost"):
-            lake.verify(open_upstream=partial(interrupted, lake, partial(lose, least)))
+            lake.verify(open_upstream=partial(acting, lake.feed.server, partial(lose, least)))
     assert lake.verify()["t"].verdict == "equal"
 
 
@@ -231,7 +216,7 @@ def test_a_run_that_was_killed_goes_on_at_its_tso_and_begins_anew_once_that_is_g
                 raise Killed
 
         with pytest.raises(Killed):
-            lake.verify(open_upstream=partial(interrupted, lake, act))
+            lake.verify(open_upstream=partial(acting, lake.feed.server, act))
         progress, _ = results.progress.read()
         assert progress is not None
         return len(results.read_run(progress.run))
