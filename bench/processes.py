@@ -151,7 +151,7 @@ def _sum_cpu(processes: Collection[_Process]) -> dict[str, float]:
         cpu[process.role] += process.own
         # Of Java, children that ended were workers.
         cpu["workers" if process.role == "java" else process.role] += process.ended
-    return cpu if processes else dict.fromkeys(ROLES, float("nan"))
+    return cpu if processes else dict.fromkeys(ROLES, math.nan)
 
 
 def _list_processes(root: int) -> Mapping[int, _Process]:

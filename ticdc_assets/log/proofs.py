@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.log.verifications import Verdict
-from ticdc_assets.store.reader import LakeNotFound, LakeReader
+from ticdc_assets.store.reader import LakeReader
 
 NIGHT = timedelta(days=1)
 _COLUMNS = (
@@ -75,9 +75,8 @@ def read_proofs(reader: LakeReader) -> Proofs:
 
     All rows are read, but only the newest of each table become Python objects.
     """
-    try:
-        opened = reader.open("verifications")
-    except LakeNotFound:
+    opened = reader.find("verifications")
+    if opened is None:
         return Proofs()
     # Lakes of before copies were compared have no such column.
     knows_copies = any(column.name == "against" for column in opened.schema().fields)
