@@ -37,7 +37,7 @@ CSV = "lifecycle/storage-csv-full"
     [
         "types/simple-avro-checksum",
         "lifecycle/simple-json-claim-check",
-        # Decoders have tests of their own, on all of it.
+        # The tests of the decoders read all of these records.
         pytest.param("lifecycle/canal-json-ext-replayed", marks=pytest.mark.all_cases),
         pytest.param("types/open-protocol", marks=pytest.mark.all_cases),
     ],

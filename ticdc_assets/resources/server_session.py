@@ -12,12 +12,12 @@ _SESSION = (
     "SET SESSION sql_mode = ''",
     "SET SESSION time_zone = '+00:00'",
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-    # Every row, also where the server sends clients no more than so many.
+    # All rows of a query, also where the server limits their number for every client.
     f"SET SESSION sql_select_limit = {(1 << 64) - 1}",
     # Connections wait for one another, and for Spark.
     f"SET SESSION wait_timeout = {LONG}",
 )
-# Where it is on, TiDB reads at a TSO of its own in place of the one that `tidb_snapshot` states.
+# While it is on, TiDB reads at `tidb_external_ts`, and ignores the TSO in `tidb_snapshot`.
 # Releases before 6.4 do not know it.
 _OWN_TSO = "tidb_enable_external_ts_read"
 

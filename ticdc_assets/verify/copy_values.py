@@ -257,7 +257,7 @@ def normalize_json_texts(array: pa.Array) -> pa.Array:
     """Return JSON documents in one form, which does not depend on spaces and the order of keys."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    # As bytes: what is said to be text may be none.
+    # As bytes: a column declared as text may hold bytes that are not UTF-8.
     return pa.array(map(normalize_json, array.cast(pa.large_binary()).to_pylist()), pa.binary())
 
 

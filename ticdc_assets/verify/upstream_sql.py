@@ -69,7 +69,7 @@ class HashSql(ServerSql):
 
 
 def _fit_fraction(text: str, places: int, wanted: int) -> str:
-    """Write a text that has so many decimals with as many as wanted, or as many as it needs."""
+    """Write a text of `places` decimals with `wanted` ones, or more where it needs them."""
     more = wanted - places
     if more > 0:
         return f"CONCAT({text}, '{'' if places else '.'}{'0' * more}')"
