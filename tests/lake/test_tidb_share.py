@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.lake.test_tidb_verify import Killed, interrupted
+from tests.lake.test_tidb_verify import Killed
+from tests.lake.tidb_copies import acting
 from tests.lake.tidb_feed import TidbFeed, TidbLake, busy
 from tests.tidb_server import Tidb
 from ticdc_assets.checks.equality import evaluate_newest_verifications
@@ -192,7 +193,9 @@ def test_a_night_that_was_killed_goes_on_with_what_is_left(tidb: Tidb, lake: Tid
         if number == 12:
             raise Killed
 
-    night = open_night(lake, open_upstream=partial(interrupted, lake, kill), prove_every_days=1)
+    night = open_night(
+        lake, open_upstream=partial(acting, lake.feed.server, kill), prove_every_days=1
+    )
     found = []
     with pytest.raises(Killed):
         found += night.verify()
@@ -207,7 +210,9 @@ def test_a_night_that_was_killed_goes_on_with_what_is_left(tidb: Tidb, lake: Tid
 
     # The next night, too, is killed; a table that is new has no part in what it had begun.
     Clock.time += timedelta(days=1)
-    night = open_night(lake, open_upstream=partial(interrupted, lake, kill), prove_every_days=1)
+    night = open_night(
+        lake, open_upstream=partial(acting, lake.feed.server, kill), prove_every_days=1
+    )
     with pytest.raises(Killed):
         list(night.verify())
     lake.feed.alter("new", "CREATE", f"CREATE TABLE new {DDL}")
