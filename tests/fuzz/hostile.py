@@ -240,6 +240,12 @@ STREAMS: dict[str, list[Step]] = {
         _PLAIN,
     ],
     "no key and nulls": [_KEYLESS, Row('{"id":null,"v":null}', key="null"), Row("{}", key="null")],
+    "no key and a delete that lacks a column": [
+        _KEYLESS,
+        _PLAIN,
+        "ALTER TABLE `t` ADD n int",
+        Row(_PLAIN.data, kind="DELETE", key="null"),
+    ],
     "a statement that cannot be read": [CREATE, ONE, "ALTER TABLE `t` FROBNICATE", TWO],
     "a type that no table has": [CREATE, ONE, "ALTER TABLE `t` ADD b bit(9999999999)", TWO],
     "too many columns": [

@@ -60,14 +60,18 @@ class ModelTable:
         return self._copies.total()
 
     def identity(self, row: ModelRow) -> _Identity:
-        """Return what identifies a row: its key, or all its values."""
+        """Return what identifies a row: its key, or all its values.
+
+        A column that a row lacks is NULL, as in the tables of the lake.
+        """
         if self.key:
             try:
                 return tuple(row[name] for name in self.key)
             except KeyError:
                 # An incomplete row holds the key columns of the time it was written.
                 pass
-        return tuple(sorted((name, repr(value)) for name, value in row.items()))
+        values = ((name, repr(value)) for name, value in row.items() if value is not None)
+        return tuple(sorted(values))
 
     def put(self, row: ModelRow, copies: int = 1) -> None:
         """Insert a row, or overwrite the row with its key."""
