@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
+import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from ticdc_assets.log.progress import Progress
 from ticdc_assets.store.arrow import arrow_schema, make_table
@@ -166,9 +166,24 @@ class Results:
         return self._choose_newest(of_copies=True)
 
     def _choose_newest(self, *, of_copies: bool) -> dict[str, "TableVerification"]:
-        rows = map(_read_row, self._read("verifications"))
-        chosen = (row for row in rows if (row.against is not None) == of_copies and row.of_lake)
-        return {row.incarnation: row for row in sorted(chosen, key=lambda row: row.verified_at)}
+        found = self._read_columns("verifications")
+        if found is None:
+            return {}
+        # An older lake compares no copies.
+        if "against" in found.column_names:
+            is_copy = pc.is_valid(found["against"])
+            found = found.filter(is_copy if of_copies else pc.invert(is_copy))
+        elif of_copies:
+            return {}
+        if "compared_with" in found.column_names:
+            found = found.filter(
+                pc.fill_null(pc.not_equal(found["compared_with"], "upstream"), True)
+            )
+        # Few of all that are kept are the newest: only these become objects.
+        found = found.sort_by("verified_at")
+        newest = {id: row for row, id in enumerate(found["incarnation"].to_pylist())}
+        rows = found.take(list(newest.values())).to_pylist()
+        return {row["incarnation"]: _read_row(row) for row in rows}
 
     def read_equal(self) -> dict[str, int]:
         """Read up to which ts whole incarnations were found to be equal."""
@@ -208,12 +223,16 @@ class Results:
                     self._writer.delete(table, is_old + others)
 
     def _read(self, name: str, condition: pc.Expression | None = None) -> list[dict[str, Any]]:
-        table: DeltaTable | None = self._writer.find(name)
-        if table is None:
-            return []
-        columns = [field.name for field in table.schema().fields]
-        rows: list[dict[str, Any]] = self._reader.read(table, columns, condition).to_pylist()
+        found = self._read_columns(name, condition)
+        rows: list[dict[str, Any]] = [] if found is None else found.to_pylist()
         return rows
+
+    def _read_columns(self, name: str, condition: pc.Expression | None = None) -> pa.Table | None:
+        table = self._reader.find(name)
+        if table is None:
+            return None
+        columns = [field.name for field in table.schema().fields]
+        return self._reader.read(table, columns, condition)
 
 
 def _make_row(found: TableVerification) -> tuple[Any, ...]:
