@@ -182,7 +182,7 @@ class Results:
         # Few of all that are kept are the newest: only these become objects.
         found = found.sort_by("verified_at")
         newest = {id: row for row, id in enumerate(found["incarnation"].to_pylist())}
-        rows = found.take(list(newest.values())).to_pylist()
+        rows = found.take(pa.array(newest.values(), pa.int64())).to_pylist()
         return {row["incarnation"]: _read_row(row) for row in rows}
 
     def read_equal(self) -> dict[str, int]:
