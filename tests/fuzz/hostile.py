@@ -207,6 +207,17 @@ STREAMS: dict[str, list[Step]] = {
             for key in ("2024-01-01", "0000-00-00", "2024-00-01", "2024-02-30")
         ),
     ],
+    "keys of datetimes": [
+        "CREATE TABLE `t` (id datetime(3) primary key, v varchar(20))",
+        *(
+            Row(json.dumps({"id": key, "v": "x"}), '{"id":"datetime","v":"varchar"}', kind=kind)
+            for key, kind in (
+                ("2024-01-01 00:00:10.0000", "INSERT"),
+                ("2024-01-01 00:00:20.5", "INSERT"),
+                ("2024-01-01 00:00:10", "DELETE"),
+            )
+        ),
+    ],
     # In America/New_York the first text is two moments, and the last is none.
     "keys of timestamps": [
         "CREATE TABLE `t` (id timestamp primary key, v varchar(20))",

@@ -20,6 +20,8 @@ from ticdc_assets.stream.problem import KEY_OF_SEVERAL_ROWS, KEY_WITHOUT_VALUE, 
 
 ModelRow = dict[str, Value]
 _Identity = tuple[object, ...]
+# A text of these may have more digits than its moment needs.
+_MOMENTS = {"datetime", "time", "timestamp"}
 
 
 class ModelTable:
@@ -48,6 +50,7 @@ class ModelTable:
         self._names = {column.name for column in schema.columns}
         columns = ((schema.column(name), name) for name in schema.key)
         self.key = tuple(column.name if column else name for column, name in columns)
+        self._moments = {c.name for c in schema.columns if c.type.name in _MOMENTS}
         # The schema versions, columns and keys that rows state, as far as they match this schema.
         self.matching_rows: set[tuple[int | None, str, tuple[str, ...] | None]] = set()
 
@@ -64,6 +67,8 @@ class ModelTable:
 
         A column that a row lacks is NULL, as in the tables of the lake.
         """
+        if not self._moments.isdisjoint(row):
+            row = {n: _shorten(v) if n in self._moments else v for n, v in row.items()}
         if self.key:
             try:
                 return tuple(row[name] for name in self.key)
@@ -177,6 +182,11 @@ class ModelTable:
                     raise TableCannotContinue(KEY_WITHOUT_VALUE.format(name))
             if self._rows[self.identity(row)] != row:
                 raise TableCannotContinue(KEY_OF_SEVERAL_ROWS.format(", ".join(self.key)))
+
+
+def _shorten(value: Value) -> Value:
+    """Return the text of a moment without what it ends in that means nothing."""
+    return value.rstrip("0").rstrip(".") if isinstance(value, str) and "." in value else value
 
 
 class TakenRows(NamedTuple):
