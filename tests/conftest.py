@@ -3,7 +3,7 @@
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -35,6 +35,10 @@ os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
 
 # Fixtures that take long, as tests name them.
 SHARED = ("broker: Broker", "shop: Shop", "metastore: str", "moto: str", "tidb: Tidb")
+# Those of them that are servers.
+SERVERS = frozenset({"broker", "metastore", "moto", "tidb"})
+# How xdist hands out the tests, as the processes that it starts are to know.
+DISTRIBUTION = "ticdc_distribution"
 
 # Nothing that collecting the tests makes is garbage, and looking for some took half of that time.
 gc.disable()
@@ -102,6 +106,48 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling | None:
     """Let one process run all files that share a server or a lake which is slow to make."""
     return ByFixture(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_configure_node(node: WorkerController) -> None:
+    node.workerinput[DISTRIBUTION] = node.config.getvalue("dist")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if getattr(config, "workerinput", {}).get(DISTRIBUTION) == "loadfile":
+        config.pluginmanager.register(ServerStops())
+
+
+class ServerStops:
+    """Stops servers behind the last of the files that share them.
+
+    Most of a run comes later, in which an idle TiDB or broker takes a twentieth of a core.
+    """
+
+    def __init__(self) -> None:
+        self._running: list[tuple[pytest.FixtureDef[object], pytest.FixtureRequest]] = []
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+    ) -> Generator[None, object, object]:
+        made = yield
+        if fixturedef.argname in SERVERS:
+            self._running.append((fixturedef, request))
+        return made
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, None, None]:
+        yield
+        if nextitem is not None and _share(item) != _share(nextitem):
+            while self._running:
+                server, request = self._running.pop()
+                server.finish(request)  # type: ignore[arg-type]
+
+
+def _share(item: pytest.Item) -> str | Path:
+    return _find_shared(item.path) or item.path
 
 
 class ByFixture(LoadFileScheduling):

@@ -1,55 +1,46 @@
-"""A small run in Dagster starts no Spark, and neither do its checks."""
+"""A small run in Dagster starts no Spark, and neither do its checks, nor maintenance."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 from ticdc_assets.demo import SimulationOptions, prepare
+
+RUNS = """
+import dagster as dg
+from pyspark.sql import SparkSession
+from ticdc_assets.definitions import defs
+from ticdc_assets.resources.lake import get_lake_root
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.last_run import read_last_run
 
-RUN = """
-import dagster as dg
-from pyspark.sql import SparkSession
-from ticdc_assets.definitions import defs
+instance = dg.DagsterInstance.ephemeral()
 
-job = defs().resolve_job_def("advance_shop_job")
-result = job.execute_in_process(instance=dg.DagsterInstance.ephemeral())
+def run(job):
+    result = defs().resolve_job_def(job).execute_in_process(instance=instance)
+    assert result.success
+    assert SparkSession.getActiveSession() is None
+    return result
+
+run("maintain_shop")
+result = run("advance_shop_job")
 checks = result.get_asset_check_evaluations()
 failed = [each.check_name for each in checks if not each.passed]
-assert result.success and len(checks) > 20 and not failed, failed
-assert SparkSession.getActiveSession() is None
-print(result.run_id)
-"""
-
-
-MAINTAIN = """
-import dagster as dg
-from pyspark.sql import SparkSession
-from ticdc_assets.definitions import defs
-
-instance = dg.DagsterInstance.ephemeral()
-for name in ("maintain_shop", "advance_shop_job", "maintain_shop"):
-    result = defs().resolve_job_def(name).execute_in_process(instance=instance)
-    assert result.success
-events = result.filter_events(lambda event: event.is_successful_output)
+assert len(checks) > 20 and not failed, failed
+# What the lake has recorded names the run that Dagster shows.
+recorded = read_last_run(Lake(get_lake_root(), "shop"))
+assert recorded.run_id == result.run_id
+assert recorded.work["apply"].rows > 0
+events = run("maintain_shop").filter_events(lambda event: event.is_successful_output)
 shown = events[0].step_output_data.metadata
-assert SparkSession.getActiveSession() is None
 print(shown["ticdc/files_before"].value > 0, shown["ticdc/runs_removed"].value)
 """
 
 
-def test_maintenance_of_an_empty_and_a_small_lake_starts_no_spark(tmp_path: Path) -> None:
-    assert run_apart(MAINTAIN, tmp_path) == "True 0"
-
-
-def test_a_run_over_a_few_rows_and_its_checks_start_no_spark(tmp_path: Path) -> None:
-    run_id = run_apart(RUN, tmp_path)
-    # What the lake has recorded names the run that Dagster shows.
-    recorded = read_last_run(Lake(str(tmp_path / "lake"), "shop"))
-    assert recorded is not None
-    assert recorded.run_id == run_id
-    assert recorded.work["apply"].rows > 0
+def test_a_run_over_few_rows_its_checks_and_maintenance_before_and_after_start_no_spark(
+    tmp_path: Path,
+) -> None:
+    assert run_apart(RUNS, tmp_path) == "True 0"
 
 
 def run_apart(script: str, tmp_path: Path) -> str:

@@ -2,11 +2,12 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from random import Random
+
+from tests.forked_command import start_forked
 
 _TIMEOUT_SECONDS = 300
 
@@ -22,27 +23,26 @@ def run_killed(
     killed = 0
     while killed < kills and _kill_after(_start(command), folder, random.randint(1, most_files)):
         killed += 1
-    return killed, _start(command).wait(_TIMEOUT_SECONDS)
+    last = _start(command)
+    last.join(_TIMEOUT_SECONDS)
+    assert last.exitcode is not None
+    return killed, last.exitcode
 
 
-def _start(command: list[object]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "ticdc_assets.cli", *map(str, command)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+def _start(command: list[object]) -> ForkServerProcess:
+    return start_forked([*map(str, command)], os.environ)
 
 
-def _kill_after(run: subprocess.Popen[bytes], folder: Path, files: int) -> bool:
+def _kill_after(run: ForkServerProcess, folder: Path, files: int) -> bool:
     """Kill a run when it has added this many files; return False if the run ended earlier."""
     before = _count_files(folder)
     until = time.monotonic() + _TIMEOUT_SECONDS
-    while run.poll() is None:
+    while run.is_alive():
         assert time.monotonic() < until
         if _count_files(folder) - before >= files:
+            assert run.pid is not None
             os.killpg(run.pid, signal.SIGKILL)
-            run.wait()
+            run.join()
             return True
         time.sleep(0.005)
     return False

@@ -20,9 +20,10 @@ _DDLS = [
 ]
 
 
-@pytest.mark.parametrize("large", [1 << 20, -1])
+# Of a large table, Spark does each step and each merge: a window has two of the DDLs.
+@pytest.mark.parametrize(("large", "each"), [(1 << 20, 1), (-1, 2)])
 def test_a_ddl_that_moves_a_column_moves_it_in_the_lake(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: int
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: int, each: int
 ) -> None:
     monkeypatch.setattr(table_features, "LARGE_TABLE", large)
     lake = LakeSession(spark, Lake(str(tmp_path), "f"), canal.FEED)
@@ -32,6 +33,8 @@ def test_a_ddl_that_moves_a_column_moves_it_in_the_lake(
     for number, (sql, columns) in enumerate(_DDLS, 1):
         ts = 10 * number
         sent += [canal.ddl("d", "t", ts, "ALTER", sql), _row(ts + 1, ts, columns)]
+        if number % each:
+            continue
         _advance(lake, sent, ts + 2)
         for table in (_address(tmp_path), _address(tmp_path) / "1"):
             shown = spark.read.format("delta").load(str(table)).toArrow()

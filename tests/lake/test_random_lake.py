@@ -175,7 +175,7 @@ def test_histories_through_commits(
 ) -> None:
     monkeypatch.setattr(table_features, "LARGE_TABLE", -1 if large else 1 << 20)
     history_lake = HistoryLake(spark, tmp_path, histories(range(1001, 1003), steps=24))
-    operations = committed(history_lake, Random(1), windows=3)
+    operations = committed(history_lake, Random(1), windows=2)
     if large:
         assert {"MERGE", "WRITE", "ADD COLUMNS", "SET TBLPROPERTIES"} <= operations
     else:

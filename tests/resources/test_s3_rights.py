@@ -6,8 +6,6 @@ moto enforces actions and resources, and neither conditions nor the keys of Dele
 import json
 import os
 import re
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.forked_command import start_forked
 from tests.resources.s3_account import open_client, s3_account
 from tests.servers import s3_server
 from ticdc_assets.demo import SimulationOptions, prepare
@@ -34,6 +33,7 @@ class Server:
     url: str
     # The declaration of the changefeed whose folder it has.
     changefeeds: Path
+    folder: Path
 
     def grant(self, name: str, *policies: Any) -> dict[str, str]:
         """Create a user with some rights; return the environment with its key."""
@@ -62,9 +62,10 @@ class Server:
     def run(self, environment: dict[str, str], command: str, *given: str) -> str:
         """Run a command; return what it printed, or else why it failed."""
         place = ["--changefeeds", str(self.changefeeds), "--lake", "s3://lakes/lake"]
-        line = [sys.executable, "-m", "ticdc_assets.cli", command, *given, *place]
-        done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
-        return done.stderr if done.returncode else done.stdout
+        out, err = self.folder / "out", self.folder / "err"
+        done = start_forked([command, *given, *place], environment, out, err)
+        done.join()
+        return (err if done.exitcode else out).read_text()
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +85,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         declared = simulation.changefeeds.read_text().replace(f"file://{data}?", at)
         changefeeds = simulation.changefeeds.with_name("on-s3.toml")
         changefeeds.write_text(declared)
-        yield Server(url, changefeeds)
+        yield Server(url, changefeeds, folder)
 
 
 def without(policy: Any, action: str) -> Any:
