@@ -144,6 +144,15 @@ def test_a_copy_of_the_truth_equals_the_lake_at_any_tso_in_any_number_of_parts(
             ["--against", "delta:/x", "--upstream"],
             "changefeed f: declares no database upstream: add [changefeed.upstream]",
         ),
+        (
+            ["--against", "delta:/x", "--ca", "ca.pem"],
+            "--ca: has an effect only on a",
+        ),
+        (
+            ["--against", "duckdb:/x", "--password-env", "A"],
+            "--password-env: has an effect",
+        ),
+        (["--against", "delta:/x", "--wait", 5], "--wait: cannot be combined with --against"),
         (["--against", "ftp://x"], "--against: must begin with delta:"),
         (["--against", "mysql://u:hunter2-secret@h/d"], "--against: has a password in it"),
         (["--against", "delta:/x", "--table-name", "{id}"], "--table-name: must have {table}"),
