@@ -93,8 +93,8 @@ def test_spark_uses_the_s3_server_of_the_environment_unless_the_site_names_one(
         assert (name in choose_settings("local[1]", "s3a://b/lake")) is not bool(names_one)
 
 
-# Replaces Java with Ivy: writes what the file named `….serves` holds for each jar it needs, and into
-# its cache, which is in the user's home by default.
+# Replaces Java with Ivy: writes what the file named `….serves` holds for each jar it needs, and a
+# file into its cache, which is in the home folder by default.
 IVY = """
 [ "$1" = -version ] && { echo 'openjdk version "17"' >&2; exit 0; }
 for word; do
