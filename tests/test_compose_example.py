@@ -1,6 +1,6 @@
 """The Docker Compose example names files, images, settings and commands that exist.
 
-There is no Docker here: nothing of it is run.
+It needs no Docker: nothing of it is run.
 """
 
 import shlex

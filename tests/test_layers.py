@@ -57,7 +57,7 @@ ARROWS: dict[str, set[str]] = {
     "storage_sink": {"schema", "changefeed"},
     "schema": {"events"},
     "events": {"errors"},
-    "changefeed": {"errors"},
+    "changefeed": {"events"},
     "errors": {"safe_text"},
     "key_parts": set(),
     "safe_text": set(),

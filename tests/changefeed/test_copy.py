@@ -40,9 +40,11 @@ def test_all_settings(tmp_path: Path) -> None:
         ('uri = "mysql://u:hunter2-secret@h/d"', "uri has a password in it"),
         ('uri = "delta:/x"\npassword = "hunter2-secret"', "password is not one of its settings"),
         (
-            'uri = "delta:/x"\npassword-env = "A"\npassword-file = "b"',
+            'uri = "mysql://u@h"\npassword-env = "A"\npassword-file = "b"',
             "password-env and password-file are both set",
         ),
+        ('uri = "duckdb:/x"\npassword-env = "A"', "password-env has an effect only on a copy in"),
+        ('uri = "delta:/x"\nca = "a"', "ca has an effect only on a copy in a server"),
         ('uri = "mysql://u@h"\nca = "a"\ncert = "b"', "key is missing"),
         ('uri = "mysql://u@h"\nca = "a"\nkey = "b"', "cert is missing"),
         ('uri = "mysql://u@h"\ncert = "a"\nkey = "b"', "ca is missing"),

@@ -39,6 +39,11 @@ def test_the_shop_writes_to_a_topic_that_can_be_read(
         # What goes to the topic stays nowhere else.
         assert (folder / "records.jsonl").stat().st_size < 100_000
         events = list(read_topic_events(feed, read_topics(feed, ReadOffsets()), None))
+        if protocol is None:
+            command[4] = str(tmp_path / "another")
+            second = subprocess.run(command, capture_output=True, text=True, env=environment)
+            assert second.returncode == 2
+            assert "--brokers: topic demo has records of another run" in second.stderr
     finally:
         shop.send_signal(signal.SIGINT)
         shop.communicate(timeout=60)

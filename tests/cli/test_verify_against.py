@@ -63,6 +63,19 @@ def test_the_command_says_first_whether_they_are_equal_and_last_what_to_do(
     assert 0 <= found["lake_rows"] == found["upstream_rows"] < 20
 
 
+def test_a_table_of_which_the_sample_has_no_row_is_compared_whole(tmp_path: Path, run: Run) -> None:
+    lake = UpstreamCopy.make(None, tmp_path / "lake", None)  # type: ignore[arg-type]
+    put_items(lake, make_items(1))
+    (tmp_path / "changefeeds.toml").write_text(DECLARED)
+    options = ["--changefeeds", tmp_path / "changefeeds.toml", "--lake", tmp_path / "lake"]
+    for titles, verdict in (({}, "equal"), ({0: "other"}, "differs")):
+        uri = write_delta(tmp_path / verdict, "shop", "items", make_table(make_items(1, titles)))
+        given = ("--against", uri, "--sample", 0.1, "--format", "json")
+        _, out, _ = run("verify", *options, *given)
+        found = json.loads(out)
+        assert (found["verdict"], found["lake_rows"], found["upstream_rows"]) == (verdict, 1, 1)
+
+
 def test_a_copy_is_compared_with_the_tidb_that_is_declared(
     tidb: Tidb, tmp_path: Path, run: Run
 ) -> None:
@@ -144,6 +157,15 @@ def test_a_copy_of_the_truth_equals_the_lake_at_any_tso_in_any_number_of_parts(
             ["--against", "delta:/x", "--upstream"],
             "changefeed f: declares no database upstream: add [changefeed.upstream]",
         ),
+        (
+            ["--against", "delta:/x", "--ca", "ca.pem"],
+            "--ca: has an effect only on a",
+        ),
+        (
+            ["--against", "duckdb:/x", "--password-env", "A"],
+            "--password-env: has an effect",
+        ),
+        (["--against", "delta:/x", "--wait", 5], "--wait: cannot be combined with --against"),
         (["--against", "ftp://x"], "--against: must begin with delta:"),
         (["--against", "mysql://u:hunter2-secret@h/d"], "--against: has a password in it"),
         (["--against", "delta:/x", "--table-name", "{id}"], "--table-name: must have {table}"),

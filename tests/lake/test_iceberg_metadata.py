@@ -21,13 +21,19 @@ from tests.lake.iceberg_tables import (
     read_snapshots,
 )
 from ticdc_assets.lake.advance import advance
-from ticdc_assets.lake.iceberg import snapshots
+from ticdc_assets.lake.iceberg import published, snapshots
 from ticdc_assets.lake.iceberg.columns import CannotPublish, choose_columns
 from ticdc_assets.lake.iceberg.data_files import describe_file
-from ticdc_assets.lake.iceberg.published import publish_iceberg
+from ticdc_assets.lake.iceberg.published import (
+    name_catalog_folder,
+    publish_iceberg,
+    remove_written_by_catalog,
+)
 from ticdc_assets.log.applied import read_last_snapshot
 from ticdc_assets.store.data_files import write_into
 from ticdc_assets.store.delta_log import DataFile, Protocol, TableState
+from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.lease import LockLost
 
 
 def state(*columns: tuple[str, Any], widened: str | None = None) -> TableState:
@@ -205,3 +211,25 @@ def test_a_lake_whose_path_readers_misunderstand_has_no_iceberg_tables(tmp_path:
         for name in "ab"
     ]
     assert read_iceberg(lake) == {}
+
+
+def test_a_run_that_lost_its_lock_removes_nothing_that_a_catalog_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(str(tmp_path), "f")
+    folder = Path(lake.path(name_catalog_folder("d.t")), "metadata")
+    folder.mkdir(parents=True)
+    names = ("00001.metadata.json", "manifest.avro", "snap-1.avro")
+    for name in names:
+        (folder / name).touch()
+
+    def lose(_: Lake) -> None:
+        raise LockLost("lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(published, "check_lock", lose)
+        with pytest.raises(LockLost):
+            remove_written_by_catalog(lake, "d.t")
+    assert {each.name for each in folder.iterdir()} == {*names}
+    remove_written_by_catalog(lake, "d.t")
+    assert [each.name for each in folder.iterdir()] == ["00001.metadata.json"]

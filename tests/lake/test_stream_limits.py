@@ -20,6 +20,7 @@ from ticdc_assets.store.arrow import arrow_schema
 from ticdc_assets.store.contracts import EVENTS, STATISTICS
 from ticdc_assets.store.event_rows import Arrival, to_arrow
 from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.writer import LakeWriter
 from ticdc_assets.views.stream_limits import describe_lake_limits
 
@@ -80,9 +81,7 @@ def test_the_rows_in_the_lake_decide_what_is_said_of_their_order(
         events: list[Event] = [DDL, Watermark(ts=1, position=TopicPosition("t", 0, 0))]
         events += [row(at, ordering) for at, ordering in enumerate(orderings)]
         arrivals = [Arrival(number, seq, 0, event) for seq, event in enumerate(events)]
-        table = writer.find("events")
-        assert table is not None
-        writer.append(table, pa.Table.from_batches(to_arrow(arrivals)))
+        writer.append(LakeReader(lake).open("events"), pa.Table.from_batches(to_arrow(arrivals)))
     (found,) = describe_lake_limits(feed, lake)
     assert note in found
     declared = changefeed_from_uri(f"{uri}&enable-tidb-extension=true", id="f")

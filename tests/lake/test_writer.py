@@ -156,10 +156,10 @@ def test_a_table_is_created_once(lake: LakeSession) -> None:
     writer.replace("t", make_rows(["a"], 1))
     writer.create("t", ROWS, {})
     assert read(lake.location) == [("a", 1)]
-    found = writer.find("t")
+    found = LakeReader(lake.location).find("t")
     assert found is not None
     assert is_writable(found)
-    assert writer.find("u") is None
+    assert LakeReader(lake.location).find("u") is None
 
 
 def test_a_storage_that_cannot_be_written_is_an_error_of_one_line(tmp_path: Path) -> None:
@@ -184,13 +184,13 @@ def test_decimals_have_no_statistics_as_readers_would_skip_files_that_have_them(
     writer = LakeWriter(lake.location)
     writer.replace("d", rows)
     for _ in range(2):
-        found = writer.find("d")
+        found = LakeReader(lake.location).find("d")
         assert found is not None
         writer.append(found, rows)
     stored = spark.read.format("delta")
     wanted = "d = 10000000000000000000000000000000000001 AND `d.x` = 1234567890123456.7891BD"
     assert stored.load(lake.path("d")).where(wanted).count() == 3
-    compacted = writer.find("d")
+    compacted = LakeReader(lake.location).find("d")
     assert compacted is not None
     writer.compact(compacted)
     files = pa.table(DeltaTable(lake.path("d")).get_add_actions(flatten=True)).to_pylist()

@@ -93,14 +93,17 @@ def test_spark_uses_the_s3_server_of_the_environment_unless_the_site_names_one(
         assert (name in choose_settings("local[1]", "s3a://b/lake")) is not bool(names_one)
 
 
-# Replaces Java with Ivy: writes what the file named `….serves` holds for each jar it needs.
+# Replaces Java with Ivy: writes what the file named `….serves` holds for each jar it needs, and a
+# file into its cache, which is in the home folder by default.
 IVY = """
 [ "$1" = -version ] && { echo 'openjdk version "17"' >&2; exit 0; }
 for word; do
   [ "$last" = -ivy ] && module=$word
+  [ "$last" = -cache ] && cache=$word
   [ "$last" = -retrieve ] && place=${word%%/\\[*}
   last=$word
 done
+mkdir -p "${cache:-$HOME/.ivy2/cache}" && touch "${cache:-$HOME/.ivy2/cache}/kept"
 [ -s "$0.serves" ] || { echo ':: UNRESOLVED DEPENDENCIES ::'; exit 1; }
 grep -q 'org="a" name="delta" rev="1"' "$module" && mkdir -p "$place/a/delta/1" &&
   cp "$0.serves" "$place/a/delta/1/jar.jar"
@@ -115,6 +118,8 @@ def test_jars_are_downloaded_once_and_only_genuine_ones_are_kept(
 ) -> None:
     java = executable(tmp_path / "java" / "bin" / "java", IVY)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
     serves = Path(f"{java}.serves")
 
     with pytest.raises(ConfigError, match=r"a:delta:1: download from Maven failed: .*UNRESOLVED"):
@@ -134,6 +139,9 @@ def test_jars_are_downloaded_once_and_only_genuine_ones_are_kept(
     (folder / "b_aws-2-shaded.jar").write_text("altered")
     assert jars.fetch_jars(folder, jars.read_lock("s3")) == ["b:aws:2:shaded"]
     assert [path.read_text() for path in jars.find_jars("s3")] == ["delta", "aws"]
+    # Nothing else is left, as large as it may be.
+    assert names(folder) == ["a_delta-1.jar", "b_aws-2-shaded.jar"]
+    assert not home.exists()
 
 
 def test_the_lock_fits_the_installed_delta_and_spark(monkeypatch: pytest.MonkeyPatch) -> None:

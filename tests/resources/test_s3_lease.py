@@ -42,7 +42,7 @@ from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.last_run import read_last_run
 from ticdc_assets.store.lease import LockLost
 from ticdc_assets.store.lease_folder import LeaseFolder
-from ticdc_assets.store.lock import is_lock_wanted, locked
+from ticdc_assets.store.lock import is_lock_wanted, is_locked, locked
 from ticdc_assets.store.old_files import StoredFile
 from ticdc_assets.store.once import write_once
 from ticdc_assets.store.reader import LakeReader, open_table
@@ -54,6 +54,21 @@ from ticdc_assets.store.writer import ConcurrentCommit, LakeWriter
 def server(moto: str) -> Iterator[str]:
     with s3_account(moto) as url:
         yield url
+
+
+def test_a_lock_is_held_until_it_is_released_or_its_lease_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lake = Lake("s3://lakes/held", "feed")
+    assert not is_locked(lake)
+    with locked(lake, "advance"):
+        assert is_locked(lake)
+        with monkeypatch.context() as patch:
+            # As it is later, where the run was killed.
+            patch.setattr(lease, "EXPIRY", 0.0)
+            assert not is_locked(lake)
+        assert is_locked(lake)
+    assert not is_locked(lake)
 
 
 def test_a_lake_in_an_object_store_has_one_run_at_a_time(

@@ -6,6 +6,7 @@ import pytest
 from tests.sensors.world import T1, T2, T3, World, job
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.sensors import checkpoint
+from ticdc_assets.store.lock import locked
 
 
 @pytest.fixture
@@ -58,10 +59,11 @@ def test_a_source_is_observed_at_most_every_five_minutes_while_no_run_is_request
     observed: list[int] = []
     now, tags = checkpoint.time.time(), {FEED_TAG: "shop"}
     idle.instance.create_run_for_job(job_def=job, status=dg.DagsterRunStatus.STARTED, tags=tags)
-    for second in range(0, 1200, 15):
-        idle.writes(T2 + second)
-        monkeypatch.setattr(checkpoint.time, "time", lambda: now + second)  # noqa: B023
-        observed += [second] if idle.tick().asset_events else []
+    with locked(idle.lake, "advance"):
+        for second in range(0, 1200, 15):
+            idle.writes(T2 + second)
+            monkeypatch.setattr(checkpoint.time, "time", lambda: now + second)  # noqa: B023
+            observed += [second] if idle.tick().asset_events else []
     assert observed == [0, 300, 600, 900]
     # Without a change there is nothing to observe.
     for later, count in ((9000, 1), (18000, 0)):

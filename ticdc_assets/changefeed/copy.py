@@ -14,7 +14,11 @@ from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.changefeed.sink_uri import nearest
 from ticdc_assets.changefeed.upstream import Tls, read_password, read_text, read_tls
 
-_NAMES = ("uri", "table-name", "password-env", "password-file", "ca", "cert", "key")
+# What a connection to a server needs; files are read without.
+OF_SERVERS = ("password-env", "password-file", "ca", "cert", "key")
+ONLY_SERVERS = "has an effect only on a copy in a server, mysql:// or postgresql://: leave it out"
+_NAMES = ("uri", "table-name", *OF_SERVERS)
+_SERVERS = ("mysql", "postgresql", "postgres")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +41,20 @@ def read_copy(table: Mapping[str, Any], folder: Path) -> DeclaredCopy:
         raise ValueError("uri is missing")
     if has_password(uri):
         raise ValueError("uri has a password in it: write password-env or password-file")
+    for name in OF_SERVERS:
+        if name in table and not is_server(uri):
+            raise ValueError(f"{name} {ONLY_SERVERS}")
     return DeclaredCopy(
         uri,
         read_text(table, "table-name"),
         read_password(table, folder),
         read_tls(table, folder),
     )
+
+
+def is_server(uri: str) -> bool:
+    """Whether a copy is in a database, to which a connection is made."""
+    return uri.partition(":")[0].lower() in _SERVERS
 
 
 def has_password(uri: str) -> bool:

@@ -15,6 +15,7 @@ from ticdc_assets.changefeed.sink_uri import list_choices, nearest
 from ticdc_assets.changefeed.table_entries import read_entries
 from ticdc_assets.changefeed.table_pattern import match_table, read_patterns
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.safe_text import quote_given, remember_secret
 
 Rule = Literal["keep", "drop", "null", "hash", "mask"]
@@ -40,13 +41,13 @@ class TablePrivacy:
 
     def find_rule(self, column: str) -> Rule:
         """Return the rule for a column; case is ignored, as MySQL does for names of columns."""
-        folded = _fold(column)
+        folded = fold_name(column)
         others: Rule = "keep" if self.keeps_others else "drop"
-        return next((rule for name, rule in self.rules if _fold(name) == folded), others)
+        return next((rule for name, rule in self.rules if fold_name(name) == folded), others)
 
     def names(self, column: str) -> bool:
         """Whether a list of the entry names a column."""
-        return any(_fold(name) == _fold(column) for name, _ in self.rules)
+        return any(fold_name(name) == fold_name(column) for name, _ in self.rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ def _read_entry(entry: Mapping[str, Any]) -> TablePrivacy:
                     raise ValueError(f'{rule} must name columns: "*" stands in keep alone')
                 keeps_others = True
                 continue
-            folded = _fold(column)
+            folded = fold_name(column)
             if folded in rules:
                 lists = f"{rules[folded][1]} and {rule}"
                 raise ValueError(
@@ -179,8 +180,3 @@ def _read_columns(entry: Mapping[str, Any], rule: Rule) -> list[str]:
     if not isinstance(columns, list) or not all(isinstance(c, str) and c for c in columns):
         raise ValueError(f'{rule} must be a list of columns such as ["email"]')
     return columns
-
-
-def _fold(name: str) -> str:
-    """Fold a name as TiDB compares names: letter by letter."""
-    return name.lower() if name.isascii() else "".join(char.lower()[0] for char in name)

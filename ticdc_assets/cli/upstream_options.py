@@ -86,7 +86,6 @@ def add_verify_options(command: argparse.ArgumentParser) -> None:
         "--wait",
         metavar="SECONDS",
         type=parse_seconds,
-        default=60.0,
         help="not with TiDB: how long a difference may last before it counts (default: 60)",
     )
     _add_copy_options(

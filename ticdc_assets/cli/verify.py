@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.client_settings import Reference
+from ticdc_assets.changefeed.copy import OF_SERVERS, ONLY_SERVERS, is_server
 from ticdc_assets.changefeed.upstream import make_tls
 from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.lake import open_lake
@@ -95,7 +96,7 @@ def _open_upstream(options: argparse.Namespace, feed: Changefeed) -> Environment
         lambda: open_lake(options),
         database.open_snapshot,
         with_values=read_preview_rows() > 0,
-        wait_seconds=options.wait,
+        wait_seconds=Environment.wait_seconds if options.wait is None else options.wait,
     )
 
 
@@ -106,6 +107,11 @@ def _open_copy(options: argparse.Namespace, feed: Changefeed) -> AgainstEnvironm
     limits = read_limits(options)
     for name in () if options.upstream else limits:
         raise ConfigError("needs --upstream with --against", setting=_name_option(name))
+    if options.wait is not None:
+        raise ConfigError("cannot be combined with --against", setting="--wait")
+    for name in () if is_server(options.against) else OF_SERVERS:
+        if getattr(options, name.replace("-", "_")) is not None:
+            raise ConfigError(ONLY_SERVERS, setting=f"--{name}")
     if options.password_env is not None and options.password_file is not None:
         raise ConfigError("cannot be combined with --password-env", setting="--password-file")
     password = None

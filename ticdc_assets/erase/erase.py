@@ -269,6 +269,7 @@ class _Erasing:
         for address in self._list_addresses():
             self._remove_folder(f"{ICEBERG}/{address}")
             remove_written_by_catalog(self._lake.location, address)
+        self._check()
         with suppress(FileNotFoundError):
             # All tables are compared then.
             folder.delete_file(f"{ICEBERG}/published.json")

@@ -126,8 +126,7 @@ def maintain(
     maintenance = _Maintenance(lake, applied, retain_days, min_files)
     expired = 0 if expire_days is None else _expire(lake, applied, expire_days)
     Results(lake.location).remove_old(_now() - timedelta(days=VERIFICATION_DAYS))
-    writer = LakeWriter(lake.location)
-    later = [name for name in LATER_CONTRACTS if writer.find(name) is not None]
+    later = [name for name in LATER_CONTRACTS if reader.find(name) is not None]
     done = maintenance.maintain_own(["raw", *CONTRACTS, *later])
     done += maintenance.maintain_current()
     done += maintenance.maintain_histories()

@@ -25,14 +25,14 @@ STEPS: Sequence[Step] = (
 
 def upgrade(lake: LakeSession) -> bool:
     """Bring a lake to the newest format; return False if there is no lake yet."""
-    writer = LakeWriter(lake.location)
-    applied = writer.find(STATING_TABLE)
+    reader, writer = LakeReader(lake.location), LakeWriter(lake.location)
+    applied = reader.find(STATING_TABLE)
     if applied is None:
         return False
     done = read_format(lake.location, applied)
     for number, step in enumerate(STEPS[done:], done + 1):
         step(lake)
         # The step may have written to it.
-        applied = LakeReader(lake.location).open(STATING_TABLE)
+        applied = reader.open(STATING_TABLE)
         writer.set_properties(applied, state_format(number))
     return True

@@ -28,7 +28,7 @@ class Progress(Generic[_Run, _Table]):
 
     def read(self) -> tuple[_Run | None, dict[str, _Table]]:
         """Read what a run that was killed had done."""
-        opened = self._writer.find(self._name)
+        opened = self._reader.find(self._name)
         if opened is None:
             return None, {}
         rows = self._reader.read(opened, ["incarnation", "state"]).to_pylist()

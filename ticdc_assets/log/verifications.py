@@ -115,7 +115,7 @@ class Results:
     def prepare(self) -> None:
         """Create the tables, unless they exist; add columns that they lack."""
         for name, contract in VERIFICATION_CONTRACTS.items():
-            columns, table = arrow_schema(contract), self._writer.find(name)
+            columns, table = arrow_schema(contract), self._reader.find(name)
             if table is None:
                 self._writer.create(name, columns, {})
                 continue
@@ -196,7 +196,7 @@ class Results:
 
     def remove_old(self, before: datetime) -> None:
         """Remove the results before a time, but for the newest, and newest proof, of each table."""
-        opened = self._writer.find("verifications")
+        opened = self._reader.find("verifications")
         if opened is None:
             return
         columns = ["verification", "incarnation", "verified_at", "verdict"]
@@ -215,7 +215,7 @@ class Results:
         listed = ", ".join(map(quote_standard_text, sorted(kept)))
         is_old = f"verified_at < '{before.isoformat()}'"
         for name in ("differences", "verifications"):
-            table = self._writer.find(name)
+            table = self._reader.find(name)
             # A verification that ends at this moment goes first: there is a next night.
             with suppress(ConcurrentCommit):
                 if table is not None:

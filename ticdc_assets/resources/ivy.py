@@ -48,6 +48,8 @@ def download_jars(
     classpath = Path(str(pyspark.origin)).parent / "jars" / "*"
     command = [str(find_java()), "-cp", str(classpath), "org.apache.ivy.Main"]
     command += ["-ivy", str(module), "-confs", "default", "-types", "jar", "bundle", "-warn"]
+    # A cache that stayed would be a second copy: those of a store have 600 MB.
+    command += ["-cache", str(folder / "cache")]
     command += ["-retrieve", f"{folder}/{_PATTERN}"]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     jars = {

@@ -2,10 +2,14 @@
 
 from collections.abc import Iterable
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Record
 from confluent_kafka import Producer as Client
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    NewTopic,
+    OffsetSpec,
+)
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.protocols.message import Message
@@ -25,13 +29,29 @@ class Producer:
         self._client = Client({**settings, "enable.idempotence": True})
 
     def create_topic(self, topic: str, partitions: int) -> None:
-        """Create a topic, unless it exists."""
+        """Create a topic, unless it exists; raise a `ConfigError` if it has had records."""
         admin = AdminClient({"bootstrap.servers": self._brokers, "log_level": 0})
         try:
             admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_PATIENCE)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise self._explain(error.args[0]) from None
+            self._require_empty(admin, topic)
+
+    def _require_empty(self, admin: AdminClient, topic: str) -> None:
+        try:
+            known = admin.list_topics(topic, timeout=_PATIENCE).topics[topic].partitions
+            latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+            newest = {TopicPartition(topic, number): latest for number in known}
+            ends = [each.result(_PATIENCE).offset for each in admin.list_offsets(newest).values()]
+        except KafkaException as error:
+            raise self._explain(error.args[0]) from None
+        if any(ends):
+            reason = (
+                f"topic {topic} has records of another run there, and no database begins anew in"
+                " the middle of a changefeed: delete the topic, and the lake that has read it"
+            )
+            raise ConfigError(reason, setting="--brokers")
 
     def send(self, records: Iterable[Message]) -> None:
         """Send records; raise a `ConfigError` unless all of them arrive."""

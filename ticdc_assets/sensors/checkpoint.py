@@ -9,6 +9,7 @@ and each check that a run is planned with, and there may be thousands of which n
     source not ahead        no run, unless a load has been made that no run has taken up
     a limit ended its run   one more run, which reads on
     a run is in progress    no run; one more run covers what arrives meanwhile
+    its process is gone     no run yet: it is marked as failed
     only watermarks came    no run, until the newest snapshot is five minutes old
     source ahead            a run with the key  changefeed@checkpoint
     its run failed          the same with the attempt, `#2`, after a pause that doubles each time
@@ -42,6 +43,7 @@ from ticdc_assets.resources.source import (
     read_topic_ends,
 )
 from ticdc_assets.safe_text import redacted_errors
+from ticdc_assets.sensors.lost_runs import fail_if_lost
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader
 
@@ -255,6 +257,8 @@ def _decide(
     instance = context.instance
     in_progress = dg.RunsFilter(tags={FEED_TAG: names.tag}, statuses=_IN_PROGRESS)
     if runs := instance.get_runs(in_progress, limit=1):
+        if fail_if_lost(instance, runs[0], lake):
+            return f"the process of run {runs[0].run_id[:8]} is gone; another run follows"
         return (
             f"run {runs[0].run_id[:8]} is in progress; the next one covers what arrives meanwhile"
         )

@@ -82,6 +82,17 @@ def is_lock_wanted(lake: Lake) -> bool:
         return not _try_lock(file)
 
 
+def is_locked(lake: Lake) -> bool:
+    """Return whether a run holds the lock, or was killed in an object store just now."""
+    if not lake.is_on_disk:
+        folder = LeaseFolder(lake, "")
+        # It states the store's time, by which a lease ends.
+        folder.note(is_waiting=False)
+        return not folder.look().is_free
+    with _open(lake, _LOCK_FILE) as file:
+        return not _try_lock(file)
+
+
 def check_lock(lake: Lake) -> None:
     """Raise `LockLost` if this process has held the lock and another one has taken it."""
     held = _held.get(lake)

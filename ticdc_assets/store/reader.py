@@ -66,7 +66,7 @@ class LakeReader:
             return check_format(self.location, table, open_table(path, version))
 
     def find(self, table: str) -> DeltaTable | None:
-        """Open a table at its newest version; None where many lakes have none, which is quick."""
+        """Open a table at its newest version; None if there is none, which is quick."""
         path = self.location.path(table)
         with self.explained(path):
             try:

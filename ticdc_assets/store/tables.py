@@ -9,6 +9,7 @@ from ticdc_assets.store.contracts import (
 )
 from ticdc_assets.store.format import FORMAT, STATING_TABLE, read_format, state_format
 from ticdc_assets.store.lake import LakeSession
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.writer import LakeWriter
 
 # Opening a table reads the commits since its last checkpoint: after this many there is one.
@@ -20,11 +21,11 @@ COUNTED_TABLE, COUNTED_STAGE = "applied", "apply"
 
 def create_tables(lake: LakeSession) -> None:
     """Create the lake's own tables that do not exist yet."""
-    writer = LakeWriter(lake.location)
     # It comes last: once it states this format, all tables exist.
-    applied = writer.find(STATING_TABLE)
+    applied = LakeReader(lake.location).find(STATING_TABLE)
     if applied is not None and read_format(lake.location, applied) == FORMAT:
         return
+    writer = LakeWriter(lake.location)
     raw = RAW_FILES if lake.feed.transport == "storage" else RAW_RECORDS
     contracts = {"raw": raw, **CONTRACTS}
     for name in sorted(contracts, key=STATING_TABLE.__eq__):

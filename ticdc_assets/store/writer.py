@@ -26,14 +26,14 @@ from deltalake import (
     WriterProperties,
     write_deltalake,
 )
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.data_files import ROWS_PER_GROUP, WrittenFile
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.reader import choose_storage_options, format_uri, open_table
+from ticdc_assets.store.reader import LakeReader, choose_storage_options, format_uri
 from ticdc_assets.store.sql import quote_standard_text
 
 _NTZ = frozenset(("timestampNtz",))
@@ -84,15 +84,6 @@ class LakeWriter:
 
     location: Lake
 
-    def find(self, table: str) -> DeltaTable | None:
-        """Open a table at its newest version; None if there is none."""
-        path = self.location.path(table)
-        with self._explained(path):
-            try:
-                return open_table(path)
-            except TableNotFoundError:
-                return None
-
     def create(self, table: str, columns: pa.Schema, properties: Mapping[str, str]) -> None:
         """Create a table without rows, unless it exists."""
         path = self.location.path(table)
@@ -113,7 +104,7 @@ class LakeWriter:
         Those of Spark go on, which has tables with features that delta-rs does not write.
         """
         for _ in range(_FENCE_ATTEMPTS):
-            opened = self.find(table)
+            opened = LakeReader(self.location).find(table)
             if opened is None or not is_writable(opened):
                 return
             mark = Transaction(stage, opened.transaction_version(stage) or 0)

@@ -222,20 +222,25 @@ class _Run:
     def _compare(
         self, table: Incarnation, match: CopyMatch, ours: OriginalTable, theirs: UnitSide
     ) -> CopyComparison:
-        spans = choose_spans(self._run.slices)
-        compared = CopyComparison(
-            match.comparison,
-            ours.open(match.comparison, match.ours),
-            theirs,
-            spans,
-            choose_ranges(ours.count(), spans),
-        )
+        our_side, rows = ours.open(match.comparison, match.ours), ours.count()
+
+        def begin(slices: Sequence[int] | None) -> CopyComparison:
+            spans = choose_spans(slices)
+            parts = choose_ranges(rows, spans)
+            return CopyComparison(match.comparison, our_side, theirs, spans, parts)
+
+        def show(rows: int) -> None:
+            self._show(self._rows + rows)
+
+        compared = begin(self._run.slices)
         compared.take_up(self._known.pop(table.id, None))
-
-        def save() -> None:
-            self.progress.keep(self._run, {table.id: compared.encode()})
-
-        compare_copy(compared, save, lambda rows: self._show(self._rows + rows))
+        compare_copy(
+            compared, lambda: self.progress.keep(self._run, {table.id: compared.encode()}), show
+        )
+        if self._run.slices is not None and not compared.our_rows + compared.their_rows:
+            # It has few rows, if any, and none in the sample.
+            compared = begin(None)
+            compare_copy(compared, lambda: None, show)
         self._rows += compared.their_rows
         return compared
 
@@ -263,6 +268,7 @@ def _describe(
         blank,
         verdict="differs" if differences or reason or not compared.complete else "equal",
         reason=reason,
+        share=1.0 if compared.is_whole else blank.share,
         lake_rows=compared.our_rows,
         upstream_rows=compared.their_rows,
         different_rows=len(differences),

@@ -25,8 +25,8 @@ _UNFINISHED = (
     " of that before its commit ts: verify it again after the next window: {}"
 )
 _KEY_HIDDEN = (
-    "its key has columns of which the lake keeps only hashes ([changefeed.privacy]), and the"
-    " database cannot find rows by these: {}"
+    "its key has columns of which the lake keeps only hashes ([changefeed.privacy]), so rows that"
+    " are not the lake's cannot be found by it: {}"
 )
 
 
@@ -83,7 +83,7 @@ def match_columns(schema: TableSchema, upstream: UpstreamSnapshot) -> Match:
 def require_key(schema: TableSchema) -> None:
     """Raise `KeyHidden` if the lake has only hashes of the key."""
     columns = (schema.column(name) for name in schema.key)
-    hidden = [column.name for column in columns if column is not None and column.rule is not None]
+    hidden = [column.name for column in columns if column is not None and column.rule == "hash"]
     if hidden:
         raise KeyHidden(_KEY_HIDDEN.format(", ".join(hidden)))
 

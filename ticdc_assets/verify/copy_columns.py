@@ -21,6 +21,7 @@ from ticdc_assets.verify.side import Comparison
 
 _NO_COLUMN = "the copy has no such column"
 _EXTRA = "only the copy has it"
+_PRIVATE = "[changefeed.privacy] has the rule {} for it"
 _NO_KEY = "its key has columns that cannot be compared: {}"
 
 
@@ -103,14 +104,16 @@ def _match(
     folded = {fold_name(name): name for name in named} | {name: name for name in named}
     deltas = {delta.column: delta for delta in list_delta_columns(schema)}
     pairs: list[_Pair] = []
-    left_out: list[str] = []
-    matched = set()
+    # Whatever the copy has of them: what differs is written into the lake, with its values.
+    private = {c.name: _PRIVATE.format(c.rule) for c in schema.columns if c.rule is not None}
+    left_out = [f"{name}: {reason}" for name, reason in private.items()]
+    matched = {folded.get(name, folded.get(fold_name(name))) for name in private}
     for number, column in enumerate(list_stored_columns(schema)):
+        if column.rule is not None:
+            continue
         name = folded.get(column.name, folded.get(fold_name(column.name)))
         matched.add(name)
         try:
-            if column.rule is not None:
-                raise Incomparable("the lake does not have its values ([changefeed.privacy])")
             if name is None:
                 raise Incomparable(_NO_COLUMN)
             pairs.append(match(column, name, deltas[column.name], f"c{number}"))

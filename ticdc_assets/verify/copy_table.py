@@ -71,6 +71,11 @@ class CopyComparison:
     def __post_init__(self) -> None:
         self.our_tally, self.their_tally = Tally(self.ours.state), Tally(self.theirs.state)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows are compared, and no sample of them."""
+        return list(self.spans) == [ALL_HASHES]
+
     def encode(self) -> CopyTableProgress:
         """Encode the progress for the lake."""
         return CopyTableProgress(self.parts, self.our_tally.encode(), self.their_tally.encode())

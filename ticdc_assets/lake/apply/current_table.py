@@ -42,7 +42,6 @@ from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.small_tables import read_table
 from ticdc_assets.store.sql import delta_table, quote_identifier, quote_literal
-from ticdc_assets.store.writer import LakeWriter
 
 
 class CurrentTable:
@@ -77,7 +76,7 @@ class CurrentTable:
 
         A large table keeps its clustering.
         """
-        existing = LakeWriter(self._lake.location).find(self._name)
+        existing = self._reader.find(self._name)
         properties = {}
         detail = None
         if existing is None:

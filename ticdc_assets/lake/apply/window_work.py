@@ -31,7 +31,7 @@ from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.restores import restore
 from ticdc_assets.store.stored_rows import FilesGone
-from ticdc_assets.store.writer import LakeWriter, is_writable
+from ticdc_assets.store.writer import is_writable
 
 # What a task holds of events, and of these and the rows of its tables together.
 EVENTS_PER_PART = 500_000
@@ -96,7 +96,8 @@ class WindowWork:
         versions = self.window.start.versions
         known = {id: versions[id] for id in ids if id in versions}
         work = {id: self._work(id) for id in ids}
-        found = {id: LakeWriter(self.lake.location).find(f"current/{id}") for id in ids}
+        reader = LakeReader(self.lake.location)
+        found = {id: reader.find(f"current/{id}") for id in ids}
         tables = {id: table for id, table in found.items() if table is not None}
         counts = {id: work[id].event_count for id in ids}
         events, read, size = sum(counts.values()), 0, 0
@@ -106,7 +107,7 @@ class WindowWork:
             if may_append and is_kept and self._appends(work[id]):
                 way = "append"
                 continue
-            files = LakeReader(self.lake.location).list_files(tables[id])
+            files = reader.list_files(tables[id])
             by_spark = not is_writable(tables[id])
             rewritten = is_rewritten(files.size, files.rows, counts[id], by_spark=by_spark)
             may_merge = can_be_merged(work[id]) and not self._would_leave_iceberg(work[id])

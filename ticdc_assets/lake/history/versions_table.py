@@ -58,7 +58,7 @@ class VersionsTable(ABC):
         self._find_mark()
 
     def _find_mark(self) -> None:
-        if self._writer.find(self.name) is None:
+        if self.reader.find(self.name) is None:
             return
         commits = read_newest_commits(self.lake, self.name, COMMITS_TO_SEARCH)
         self._newest = commits[0].version
@@ -104,7 +104,7 @@ class VersionsTable(ABC):
     ) -> None:
         """Replace all rows and columns by those of data files, in one commit."""
         needed = _list_needed(columns)
-        existing = self._writer.find(self.name)
+        existing = self.reader.find(self.name)
         is_plain = all("delta.columnMapping.mode" not in properties for properties in needed)
         if is_plain and (existing is None or is_writable(existing)):
             fields, commit = self._list_fields(columns), self._stage_mark(mark).properties

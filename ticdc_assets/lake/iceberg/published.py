@@ -14,6 +14,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.store.json_files import read_json_file, write_json_file
 from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.lock import check_lock
 from ticdc_assets.store.reader import LakeReader, create_folder, format_uri, open_folder
 from ticdc_assets.stream.problem import Problem
 
@@ -110,6 +111,7 @@ def remove_written_by_catalog(location: Lake, address: str) -> None:
         for entry in folder.get_file_info(selected):
             is_metadata = ".metadata.json" in entry.base_name
             if entry.type is fs.FileType.File and not is_metadata:
+                check_lock(location)
                 folder.delete_file(entry.path)
 
 
