@@ -71,6 +71,9 @@ _TS_SIZE = 9
 # Texts may be no UTF-8: row images keep their bytes, and the default of a BIT column is raw bytes.
 _KEEP = "surrogateescape"
 _NO_OPTIONS = b"\0\0\0"
+# Short names of columns by their bytes, length included: all rows of a table have the same.
+_names: dict[bytes, str] = {}
+_MOST_NAMES = 4096
 _UINT64 = (1 << 64) - 1
 _UINT32 = (1 << 32) - 1
 
@@ -140,30 +143,27 @@ class SimpleAvroDecoder(SimpleDecoder):
             if count == 0:
                 return row_image.dump(row), at
             for _ in range(count):
-                # Most texts are short: read them without two calls per column.  The byte after
-                # them is read next and raises IndexError for a text that exceeds the message.
-                size = data[at]
-                if size & NOT_SHORT:
-                    name, at = read_string(data, at, _KEEP)
-                else:
+                end = at + 1 + (data[at] >> 1)
+                name = _names.get(data[at:end])
+                if name is None:
+                    name, end = _read_name(data, at)
+                branch, at = data[end], end + 1
+                if branch == _STRING and not (size := data[at]) & NOT_SHORT:
+                    # The byte after the text is read next and raises IndexError if there is none.
                     start, at = at + 1, at + 1 + (size >> 1)
-                    name = str(data[start:at], "utf-8", _KEEP)
-                if data[at] == _STRING and not (size := data[at + 1]) & NOT_SHORT:
-                    start, at = at + 2, at + 2 + (size >> 1)
                     row[name] = str(data[start:at], "utf-8", _KEEP)
+                elif branch == _LONG:
+                    number, at = read_long(data, at)
+                    row[name] = str(number)
+                elif branch == _NULL:
+                    row[name] = None
                 else:
-                    row[name], at = self._read_value(data, at)
+                    row[name], at = self._read_value(branch, data, at)
 
-    def _read_value(self, data: bytes, at: int) -> tuple[str | None, int]:
-        branch = data[at]
-        at += 1
-        if branch == _LONG:
-            number, at = read_long(data, at)
-            return str(number), at
+    def _read_value(self, branch: int, data: bytes, at: int) -> tuple[str, int]:
+        """Read a value of one of the rarer branches, or a long text."""
         if branch == _STRING:
             return read_string(data, at, _KEEP)
-        if branch == _NULL:
-            return None, at
         if branch == _BYTES:
             raw, at = read_bytes(data, at)
             return b64encode(raw).decode("ascii"), at
@@ -181,6 +181,14 @@ class SimpleAvroDecoder(SimpleDecoder):
             number, at = read_long(data, at)
             return str(number & _UINT64), at
         raise MalformedMessage(f"Avro: byte {at - 1} chooses no type of value")
+
+
+def _read_name(data: bytes, at: int) -> tuple[str, int]:
+    """Read the name of a column, and keep it for the rows that follow."""
+    name, end = read_string(data, at, _KEEP)
+    if not data[at] & NOT_SHORT and len(_names) < _MOST_NAMES:
+        _names[data[at:end]] = name
+    return name, end
 
 
 def _other(kind: bytes, data: bytes, position: TopicPosition) -> tuple[Event, int]:
