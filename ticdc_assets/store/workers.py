@@ -4,6 +4,7 @@ No row passes through Spark: workers read files and write files by themselves.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -36,6 +37,34 @@ def run_in_workers(
         if row["failure"] is not None:
             raise ConfigError(row["failure"])
         yield read(bytes(row["done"]))
+
+
+def start_session(
+    lake: LakeSession, do: Callable[[_Task], _Done], tasks: Sequence[_Task]
+) -> tuple[Future[list[_Done]], list[_Task]]:
+    """Start the session, which takes seconds, and do tasks in this process meanwhile.
+
+    Return what will come of these, and the tasks that are left for workers.
+    """
+    left = iter(tasks)
+
+    def do_here() -> list[_Done]:
+        done = []
+        for task in left:
+            done.append(do(task))
+            if lake.has_spark:
+                break
+        return done
+
+    thread = ThreadPoolExecutor(1)
+    doing = thread.submit(do_here)
+    thread.shutdown(wait=False)
+    try:
+        # In this thread: what marks its jobs marks those of no other.
+        _ = lake.spark
+    finally:
+        others = [*left]
+    return doing, others
 
 
 @dataclass(frozen=True)

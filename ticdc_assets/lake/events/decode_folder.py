@@ -1,9 +1,11 @@
 """Decode a storage-sink folder: first its schema files and checkpoint, then its data files."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, SchemaChange
@@ -17,7 +19,7 @@ from ticdc_assets.lake.events.event_commits import (
     EventCommits,
     select_of_paths,
 )
-from ticdc_assets.lake.events.event_files import EventFile, write_event_files
+from ticdc_assets.lake.events.event_files import EventFile, write_event_files, write_events
 from ticdc_assets.lake.events.pending_files import (
     PendingFiles,
     RawFile,
@@ -36,6 +38,7 @@ from ticdc_assets.store.commits import group_by_size
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.work_size import count_little
+from ticdc_assets.store.workers import start_session
 from ticdc_assets.stream.schema_versions import TableVersion
 
 _UNREADABLE = "cannot read {}: the schema file of its version is missing, or its storage is down"
@@ -165,12 +168,26 @@ class FolderDecode:
         if not ready:
             return ()
         work = sum(file.work for file in ready)
-        tasks = _make_tasks(ready, work)
+        rows = _make_tasks(ready, work)
         if work < count_little(self._lake, _LITTLE_WORK):
-            return self._decode_files(tasks.to_batches())
-        frame = self._lake.make_frame(tasks)
-        last_task = tasks["task"][-1].as_py()
-        frame = frame.repartitionById(last_task + 1, "task") if last_task else frame.coalesce(1)
+            return self._decode_files(rows.to_batches())
+        if self._lake.has_spark:
+            return self._decode_in_workers(rows)
+        numbers = range(_count_tasks(rows))
+        tasks = [rows.filter(pc.equal(rows["task"], number)) for number in numbers]
+        doing, left = start_session(self._lake, self._decode_here, tasks)
+        decoded = self._decode_in_workers(pa.concat_tables(left)) if left else []
+        return [*chain.from_iterable(doing.result()), *decoded]
+
+    def _decode_here(self, task: pa.Table) -> list[EventFile]:
+        return [*write_events(self._lake.location, self._decode_files(task.to_batches()))]
+
+    def _decode_in_workers(self, tasks: pa.Table) -> list[EventFile]:
+        """Have workers do tasks, whose numbers follow each other."""
+        count = _count_tasks(tasks)
+        numbers = pc.subtract(tasks["task"], tasks["task"][0])
+        frame = self._lake.make_frame(tasks.set_column(0, FILE_TASKS.field("task"), numbers))
+        frame = frame.repartitionById(count, "task") if count > 1 else frame.coalesce(1)
         return write_event_files(self._lake, frame, self._decode_files)
 
     def _select_ready(
@@ -254,6 +271,10 @@ class FolderDecode:
                 reason = _UNREADABLE.format(row["path"])
                 files.append(UndecodedFiles(*names, row["version"] or 0, reason))
         return tuple(files)
+
+
+def _count_tasks(tasks: pa.Table) -> int:
+    return int(tasks["task"][-1].as_py()) - int(tasks["task"][0].as_py()) + 1
 
 
 def _make_tasks(ready: Sequence[_ReadyFile], work: int) -> pa.Table:
