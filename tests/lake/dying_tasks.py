@@ -7,7 +7,8 @@ speculative one whose result is lost.  Spark's workers do every table in parts.
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +20,7 @@ from ticdc_assets.cli import main
 from ticdc_assets.lake.apply import table_tasks, task_runs, window_work
 from ticdc_assets.lake.events import decode_folder, event_files
 from ticdc_assets.lake.events.event_files import EventFile, write_events
-from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.workers import run_in_workers
 
 _Done = TypeVar("_Done")
@@ -54,7 +55,18 @@ def write_twice(
     yield from written
 
 
+def leave_all(
+    lake: LakeSession, do: Callable[[Any], _Done], tasks: Sequence[Any]
+) -> tuple[Future[list[_Done]], list[Any]]:
+    """Start the session, and leave all tasks to its workers."""
+    nothing: Future[list[_Done]] = Future()
+    nothing.set_result([])
+    _ = lake.spark
+    return nothing, [*tasks]
+
+
 if __name__ == "__main__":
+    decode_folder.start_session = leave_all
     _, folder, *arguments = sys.argv
     task_runs.FEW_ROWS = -1
     window_work.EVENTS_PER_PART = 3

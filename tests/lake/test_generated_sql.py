@@ -150,7 +150,7 @@ def generate(words: Words) -> list[Text]:
     reading = patch.multiple(
         small_tables, LakeReader=MagicMock(), is_writable=MagicMock(return_value=False)
     )
-    opened = patch.multiple(current_table, LakeReader=MagicMock(), LakeWriter=MagicMock())
+    opened = patch.multiple(current_table, LakeReader=MagicMock())
     session.rows.columns = [*types, COMMIT_TS, INEXACT, PUT]
     with opened, reading, recorder.columns():
         table = CurrentTable(lake, "d-t-1")
