@@ -50,8 +50,9 @@ dev: $(INSTALLED) $(JARS) $(if $(SINK),$(BROKER_JARS)) $(if $(filter tidb,$(UPST
 
 ##@ Develop
 
-# Tests start many interpreters: each would compile the project again, where none may keep bytecode.
-test test-all soak test-ui: export PYTHONDONTWRITEBYTECODE =
+# Tests and benchmarks start many interpreters: each would compile the project again, where none may keep
+# bytecode.
+test test-all soak test-ui bench: export PYTHONDONTWRITEBYTECODE =
 
 test: $(INSTALLED) $(JARS) $(BROKER_JARS) $(CATALOG_JARS) $(TIDB) ## Run the tests (several minutes)
 	$(RUN) -m pytest -n auto
