@@ -1,7 +1,8 @@
 """Decode a storage-sink folder: first its schema files and checkpoint, then its data files."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -173,9 +174,7 @@ class FolderDecode:
             return self._decode_files(rows.to_batches())
         if self._lake.has_spark:
             return self._decode_in_workers(rows)
-        numbers = range(_count_tasks(rows))
-        tasks = [rows.filter(pc.equal(rows["task"], number)) for number in numbers]
-        doing, left = start_session(self._lake, self._decode_here, tasks)
+        doing, left = start_session(self._lake, self._decode_here, _split_tasks(rows))
         decoded = self._decode_in_workers(pa.concat_tables(left)) if left else []
         return [*chain.from_iterable(doing.result()), *decoded]
 
@@ -271,6 +270,13 @@ class FolderDecode:
                 reason = _UNREADABLE.format(row["path"])
                 files.append(UndecodedFiles(*names, row["version"] or 0, reason))
         return tuple(files)
+
+
+def _split_tasks(rows: pa.Table) -> list[pa.Table]:
+    """Split rows of tasks, which follow each other, into one table per task."""
+    counts = Counter(rows["task"].to_pylist()).values()
+    ends = accumulate(counts)
+    return [rows.slice(end - count, count) for end, count in zip(ends, counts, strict=True)]
 
 
 def _count_tasks(tasks: pa.Table) -> int:
