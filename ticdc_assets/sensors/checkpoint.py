@@ -256,12 +256,11 @@ def _decide(
         return f"up to date: applied up to {applied_ts}"
     instance = context.instance
     in_progress = dg.RunsFilter(tags={FEED_TAG: names.tag}, statuses=_IN_PROGRESS)
-    if runs := instance.get_runs(in_progress, limit=1):
-        if fail_if_lost(instance, runs[0], lake):
-            return f"the process of run {runs[0].run_id[:8]} is gone; another run follows"
-        return (
-            f"run {runs[0].run_id[:8]} is in progress; the next one covers what arrives meanwhile"
-        )
+    if records := instance.get_run_records(in_progress, limit=1):
+        run_id = records[0].dagster_run.run_id[:8]
+        if fail_if_lost(instance, records[0], lake):
+            return f"the process of run {run_id} is gone; another run follows"
+        return f"run {run_id} is in progress; the next one covers what arrives meanwhile"
     tags = {FEED_TAG: names.tag, CHECKPOINT_TAG: progress.tag}
     records = instance.get_run_records(dg.RunsFilter(tags=tags))
     has_succeeded = any(r.dagster_run.status == dg.DagsterRunStatus.SUCCESS for r in records)

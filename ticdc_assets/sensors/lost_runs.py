@@ -16,12 +16,13 @@ from ticdc_assets.store.lock import is_locked
 SILENT_SECONDS = 600
 
 
-def fail_if_lost(instance: dg.DagsterInstance, run: dg.DagsterRun, lake: Lake) -> bool:
+def fail_if_lost(instance: dg.DagsterInstance, record: dg.RunRecord, lake: Lake) -> bool:
     """Mark a run as failed if its process is gone, so that another one may follow.
 
     If it is not, and only silent, the lock of the lake keeps the two apart.
     """
-    if run.status != dg.DagsterRunStatus.STARTED or not _is_silent(instance, run):
+    run = record.dagster_run
+    if run.status != dg.DagsterRunStatus.STARTED or not _is_silent(instance, record):
         return False
     if is_locked(lake):
         return False
@@ -35,10 +36,10 @@ def fail_if_lost(instance: dg.DagsterInstance, run: dg.DagsterRun, lake: Lake) -
     return True
 
 
-def _is_silent(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+def _is_silent(instance: dg.DagsterInstance, record: dg.RunRecord) -> bool:
     """Return whether the newest event of a run is too old for a process that is alive."""
-    (record,) = instance.get_run_records(dg.RunsFilter(run_ids=[run.run_id]), limit=1)
     if time.time() - record.update_timestamp.timestamp() < SILENT_SECONDS:
         return False
-    newest = instance.get_records_for_run(run.run_id, limit=1, ascending=False).records
+    run_id = record.dagster_run.run_id
+    newest = instance.get_records_for_run(run_id, limit=1, ascending=False).records
     return not any(time.time() - each.timestamp < SILENT_SECONDS for each in newest)
