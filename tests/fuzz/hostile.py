@@ -39,6 +39,16 @@ def _declared(type: str, *values: str, create: bool = True) -> list[Step]:
     ]
 
 
+def _keyed(type: str, *keys: str | tuple[str, str]) -> list[Step]:
+    """Rows whose keys have a type, inserted unless it is stated that they are deleted."""
+    types = json.dumps({"id": type.partition("(")[0], "v": "varchar"})
+    steps: list[Step] = [f"CREATE TABLE `t` (id {type} primary key, v varchar(20))"]
+    for key in keys:
+        text, kind = (key, "INSERT") if isinstance(key, str) else key
+        steps.append(Row(json.dumps({"id": text, "v": text[:20]}), types, kind=kind))
+    return steps
+
+
 def _update(data: str, old: str, **other: str) -> Row:
     return Row(data, kind="UPDATE", old=old, **other)  # type: ignore[arg-type]
 
@@ -193,44 +203,22 @@ STREAMS: dict[str, list[Step]] = {
             for key in ("a", "A", "a ", "", "é", "é", "a\0")
         ),
     ],
-    "keys of decimals": [
-        "CREATE TABLE `t` (id decimal(10,2) primary key, v varchar(20))",
-        *(
-            Row(json.dumps({"id": key, "v": key}), '{"id":"decimal","v":"varchar"}')
-            for key in ("1.0", "1.00", "01", "-0", "0.001")
-        ),
-    ],
-    "keys of dates": [
-        "CREATE TABLE `t` (id date primary key, v varchar(20))",
-        *(
-            Row(json.dumps({"id": key, "v": key}), '{"id":"date","v":"varchar"}')
-            for key in ("2024-01-01", "0000-00-00", "2024-00-01", "2024-02-30")
-        ),
-    ],
-    "keys of datetimes": [
-        "CREATE TABLE `t` (id datetime(3) primary key, v varchar(20))",
-        *(
-            Row(json.dumps({"id": key, "v": "x"}), '{"id":"datetime","v":"varchar"}', kind=kind)
-            for key, kind in (
-                ("2024-01-01 00:00:10.0000", "INSERT"),
-                ("2024-01-01 00:00:20.5", "INSERT"),
-                ("2024-01-01 00:00:10", "DELETE"),
-            )
-        ),
-    ],
+    "keys of decimals": _keyed("decimal(10,2)", "1.0", "1.00", "01", "-0", "0.001"),
+    "keys of dates": _keyed("date", "2024-01-01", "0000-00-00", "2024-00-01", "2024-02-30"),
+    "keys of datetimes": _keyed(
+        "datetime(3)",
+        "2024-01-01 00:00:10.0000",
+        "2024-01-01 00:00:20.5",
+        ("2024-01-01 00:00:10", "DELETE"),
+    ),
     # In America/New_York the first text is two moments, and the last is none.
-    "keys of timestamps": [
-        "CREATE TABLE `t` (id timestamp primary key, v varchar(20))",
-        *(
-            Row(json.dumps({"id": key, "v": "x"}), '{"id":"timestamp","v":"varchar"}', kind=kind)
-            for key, kind in (
-                *[("2024-11-03 01:30:00", "INSERT")] * 2,
-                ("2024-11-03 02:30:00", "INSERT"),
-                ("2024-11-03 01:30:00", "DELETE"),
-                ("2024-03-10 02:30:00", "INSERT"),
-            )
-        ),
-    ],
+    "keys of timestamps": _keyed(
+        "timestamp",
+        *["2024-11-03 01:30:00"] * 2,
+        "2024-11-03 02:30:00",
+        ("2024-11-03 01:30:00", "DELETE"),
+        "2024-03-10 02:30:00",
+    ),
     "no key": [_KEYLESS, _PLAIN, _PLAIN, Row(_PLAIN.data, kind="DELETE", key="null")],
     "no key and equal rows at once": [_KEYLESS, _PLAIN, _PLAIN._replace(after=0), TWO],
     "no key and more deletes than rows": [
