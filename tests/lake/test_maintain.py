@@ -216,11 +216,11 @@ def test_a_table_that_cannot_be_maintained_is_named_and_holds_up_no_other(
     for windows in (1, 2, 4):
         assert advance(lake, send(windows)).applied.problems == []
     last = read_last_snapshot(lake)
-    retention = Retention(LakeReader(lake.location), 0)
     broken = "quarantine"
     names = ["raw", "events", broken, *(f"current/{id}" for id in last.versions)]
     for name in names:
         Path(lake.path(find_folder(name)), "left.parquet").touch()
+    retention = Retention(LakeReader(lake.location), 0)
     before = {name: retention.find(name).number for name in names}
     assert all(before.values())
     (log,) = Path(lake.path(find_folder(broken))).glob("_delta_log/*00.json")
