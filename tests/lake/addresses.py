@@ -12,7 +12,8 @@ from tests.lake.canal import FEED, ddl, placed, row, watermark
 from ticdc_assets.lake.advance import RecordSource
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.store.lake import Lake, LakeSession
-from ticdc_assets.store.reader import LakeReader, open_table
+from ticdc_assets.store.open_table import open_table
+from ticdc_assets.store.reader import LakeReader
 
 GONE = None
 # Ids by table; None for a name that is gone.

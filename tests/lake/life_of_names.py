@@ -17,7 +17,7 @@ from deltalake.exceptions import TableNotFoundError
 from tests.lake.canal import change, ddl, placed, watermark
 from ticdc_assets.lake.advance import RecordSource
 from ticdc_assets.protocols.message import Message
-from ticdc_assets.store.reader import open_table
+from ticdc_assets.store.open_table import open_table
 
 TABLES = 20
 _CHANGES_PER_WINDOW = 12

@@ -13,6 +13,7 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
 from ticdc_assets.store import file_blocks
+from ticdc_assets.store import reader as store_reader
 from ticdc_assets.store.file_blocks import read_blocks
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader
@@ -105,6 +106,9 @@ def test_no_thread_of_arrow_holds_a_python_file(
         return pa.PythonFile(File(self._handler.open_input_file(path)))
 
     monkeypatch.setattr(DeltaStorageHandler, "open_input_file", open_input_file)
+    # A folder on a disk as an object store is opened.
+    as_store = fs.PyFileSystem(DeltaStorageHandler(reader.location.path(TABLE)))
+    monkeypatch.setattr(store_reader, "open_folder", lambda _: as_store)
     assert reader.read(reader.open(TABLE), ["id"], pc.field("id") > 3).num_rows == 3
     assert any(name == "read" for name, _ in calls)
     assert not [call for call in calls if isinstance(call[1], threading._DummyThread)]

@@ -45,7 +45,8 @@ from ticdc_assets.store.lease_folder import LeaseFolder
 from ticdc_assets.store.lock import is_lock_wanted, is_locked, locked
 from ticdc_assets.store.old_files import StoredFile
 from ticdc_assets.store.once import write_once
-from ticdc_assets.store.reader import LakeReader, open_table
+from ticdc_assets.store.open_table import open_table
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.store.writer import ConcurrentCommit, LakeWriter
 

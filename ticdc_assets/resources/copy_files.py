@@ -20,7 +20,8 @@ from ticdc_assets.safe_text import describe_error, redact
 from ticdc_assets.store.delta_log import DataFile, read_newest_state
 from ticdc_assets.store.file_blocks import INT96_UNIT
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.reader import LakeReader, open_folder, open_table
+from ticdc_assets.store.open_table import open_table
+from ticdc_assets.store.reader import LakeReader, open_folder
 from ticdc_assets.store.stored_rows import StoredRows
 from ticdc_assets.upstream.snapshot import TableUnreadable
 from ticdc_assets.verify.batches import RowSource

@@ -32,7 +32,8 @@ from ticdc_assets.store.log_actions import (
     remove_file,
 )
 from ticdc_assets.store.once import write_once
-from ticdc_assets.store.reader import LakeReader, open_folder, open_table
+from ticdc_assets.store.open_table import open_table
+from ticdc_assets.store.reader import LakeReader, open_folder
 from ticdc_assets.store.tables import CHECKPOINT_INTERVAL, CHECKPOINTS
 
 # Nobody reads old versions here: snapshots name those of the current tables.

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from ticdc_assets.store.lake import LakeSession
-from ticdc_assets.store.reader import open_table
+from ticdc_assets.store.open_table import open_table
 from ticdc_assets.store.run_id import find_run_id
 from ticdc_assets.store.sql import delta_table
 

@@ -19,13 +19,8 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.lease import Look
-from ticdc_assets.store.reader import (
-    LakeReader,
-    choose_storage_options,
-    format_uri,
-    open_table,
-    write_content,
-)
+from ticdc_assets.store.open_table import choose_storage_options, format_uri, open_table
+from ticdc_assets.store.reader import LakeReader, write_content
 from ticdc_assets.store.writer import NO_RETRY
 
 FOLDER = "run.lease"

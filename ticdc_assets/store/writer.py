@@ -33,7 +33,8 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.data_files import ROWS_PER_GROUP, WrittenFile
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.reader import LakeReader, choose_storage_options, format_uri
+from ticdc_assets.store.open_table import choose_storage_options, format_uri
+from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.sql import quote_standard_text
 
 _NTZ = frozenset(("timestampNtz",))

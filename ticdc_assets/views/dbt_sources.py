@@ -27,7 +27,7 @@ from ticdc_assets.rows.columns import (
 )
 from ticdc_assets.safe_text import escape_markdown
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.reader import format_uri
+from ticdc_assets.store.open_table import format_uri
 from ticdc_assets.store.sql import quote_standard_text
 
 Properties = dict[str, Any]

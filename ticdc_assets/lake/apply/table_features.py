@@ -22,7 +22,8 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.plan.layout import PLAIN, Layout
 from ticdc_assets.rows.columns import DeltaColumn, choose_delta_names, list_delta_columns
 from ticdc_assets.store.lake import LakeSession
-from ticdc_assets.store.reader import measure_files, open_table
+from ticdc_assets.store.open_table import open_table
+from ticdc_assets.store.reader import measure_files
 from ticdc_assets.store.sql import delta_table, quote_identifier
 from ticdc_assets.store.tables import CHECKPOINTS
 
