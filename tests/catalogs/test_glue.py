@@ -1,14 +1,17 @@
 """Entries of Glue follow their tables, and nobody else's entries are touched."""
 
 import json
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+import boto3
 import pyarrow as pa
 import pytest
+from botocore.errorfactory import ClientExceptionsFactory
 from deltalake import DeltaTable, QueryBuilder
 
 from tests.catalogs.conftest import REGION, GlueServer
@@ -79,6 +82,26 @@ def test_a_reader_by_name_sees_a_life_of_twenty_tables(tmp_path: Path, glue: Glu
         assert update(lake, glue) == []
         paths = (e["StorageDescriptor"]["Location"] for e in glue.list_tables().values())
         assert read_by_name(paths) == contents
+
+
+def test_threads_that_meet_their_first_errors_at_once_catch_them(
+    tmp_path: Path, glue: GlueServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each finds that the database of its table is not there, and all but one that it is."""
+    make = ClientExceptionsFactory._create_client_exceptions
+
+    def make_slowly(factory: Any, model: Any) -> Any:
+        time.sleep(0.1)
+        return make(factory, model)
+
+    monkeypatch.setattr(ClientExceptionsFactory, "_create_client_exceptions", make_slowly)
+    # A session has made them once.
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    lake = open_lake(tmp_path)
+    names = [f"t{number}" for number in range(8)]
+    advance(lake, send_all(*(create(name, ts) for ts, name in enumerate(names, 2)), watermark(99)))
+    assert update(lake, glue) == []
+    assert sorted(glue.list_tables()) == [f"d.{name}" for name in names]
 
 
 def test_a_call_that_worked_and_is_repeated_makes_the_entry(

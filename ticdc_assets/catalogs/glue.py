@@ -63,6 +63,9 @@ class Glue:
 
     def __init__(self, settings: GlueCatalog, client: Any) -> None:
         self._client = client
+        # The client makes the classes of its errors when it first meets one.  Two threads that meet
+        # one at once may each make their own, and neither catches what the other's class is of.
+        self._errors = client.exceptions
         self._prefix = settings.database_prefix
         self._account = {} if settings.account is None else {"CatalogId": settings.account}
         self.kind = settings.kind
@@ -87,7 +90,7 @@ class Glue:
             try:
                 listed = pages.paginate(DatabaseName=database, **self._account)
                 found = [table for page in listed for table in page["TableList"]]
-            except self._client.exceptions.EntityNotFoundException:
+            except self._errors.EntityNotFoundException:
                 return {}
         return {each["Name"]: _read_entry(each) for each in found}
 
@@ -95,7 +98,7 @@ class Glue:
         with _explained():
             try:
                 answer = self._client.get_table(**_name(name), **self._account)
-            except self._client.exceptions.EntityNotFoundException:
+            except self._errors.EntityNotFoundException:
                 return None
         return _read_entry(answer["Table"])
 
@@ -105,10 +108,10 @@ class Glue:
             try:
                 try:
                     self._client.create_table(**request, **self._account)
-                except self._client.exceptions.EntityNotFoundException:
+                except self._errors.EntityNotFoundException:
                     self._create_database(entry)
                     self._client.create_table(**request, **self._account)
-            except self._client.exceptions.AlreadyExistsException:
+            except self._errors.AlreadyExistsException:
                 # The client repeats a call without an answer, and the first one may have worked.
                 found = self.find((entry.database, entry.name))
                 if found is None or found.properties.get(OWNER) != entry.properties[OWNER]:
@@ -122,7 +125,7 @@ class Glue:
             "Parameters": entry.database_properties,
         }
         # Another call of this run, or another changefeed's, may have created it.
-        with suppress(self._client.exceptions.AlreadyExistsException):
+        with suppress(self._errors.AlreadyExistsException):
             self._client.create_database(DatabaseInput=about, **self._account)
 
     def replace(self, entry: Entry, found: FoundEntry) -> None:
@@ -134,7 +137,7 @@ class Glue:
             )
 
     def drop(self, name: EntryName) -> None:
-        with _explained(), suppress(self._client.exceptions.EntityNotFoundException):
+        with _explained(), suppress(self._errors.EntityNotFoundException):
             self._client.delete_table(**_name(name), **self._account)
 
 

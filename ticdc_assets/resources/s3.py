@@ -43,14 +43,16 @@ def make_s3_resource(feed: Changefeed) -> S3Resource | None:
 def make_s3_reader(feed: Changefeed, client: Any) -> Callable[[str], bytes]:
     """Make a function that reads one file of a changefeed's folder with a boto3 client."""
     bucket, _, prefix = feed.location.removeprefix("s3://").partition("/")
+    # Made before threads read: two that each make the classes catch none of the other's.
+    errors = client.exceptions
 
     def read(path: str) -> bytes:
         key = f"{prefix}/{path}" if prefix else path
         try:
             return bytes(client.get_object(Bucket=bucket, Key=key)["Body"].read())
-        except client.exceptions.NoSuchKey:
+        except errors.NoSuchKey:
             raise FileNotFoundError("the file does not exist") from None
-        except client.exceptions.ClientError as error:
+        except errors.ClientError as error:
             # Only the code: the server's message may quote a signed request.
             raise OSError(error.response.get("Error", {}).get("Code", "unknown error")) from None
 
