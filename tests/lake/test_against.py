@@ -90,6 +90,7 @@ def test_exactly_what_was_planted_is_found_in_every_type(
 
 def test_a_copy_in_postgresql_is_compared(types: UpstreamCopy, postgres: Postgres) -> None:
     postgres.run(
+        f'DROP TABLE IF EXISTS public."{NAME}"',
         *("DROP SCHEMA IF EXISTS shop CASCADE", "CREATE SCHEMA shop"),
         *write_postgres(f'public."{NAME}"', LAKE_ROWS),
         *write_postgres(f'shop."{NAME}"', COPY_ROWS),
