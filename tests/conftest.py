@@ -32,6 +32,8 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 # The threads of delta-rs wake each other for every few bytes.  With one, tests take up to a tenth
 # less processor time; the other processes keep the cores busy.
 os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
+# Those of numpy spin when a process starts, and tests start hundreds.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Fixtures that take long, as tests name them.
 SHARED = ("broker: Broker", "shop: Shop", "metastore: str", "moto: str", "tidb: Tidb")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ticdc_assets.store import open_table as opening
@@ -61,6 +61,7 @@ def change(path: Path, action: str, step: int) -> None:
         Path(f"{path}-copy").rename(path)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.sampled_from(TABLES)), max_size=20))
 def test_a_table_is_what_is_committed_when_it_is_opened_and_remains_that(
     steps: list[tuple[str, str]],

@@ -5,6 +5,12 @@ returns; it has no logic of its own.  Results go to standard output, messages ab
 standard error.  Only the module of `replay` imports the reference model.
 """
 
+import os
+
+# numpy's OpenBLAS starts a thread per core, which spins for a tenth of a second; no matrix is
+# multiplied here.  It reads the variable when it is loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from ticdc_assets.cli.command import main
 
 __all__ = ["main"]

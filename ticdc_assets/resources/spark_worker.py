@@ -8,6 +8,9 @@ looks at every object of every module.
 Arrow's own allocator gives the pages of every large column back to the system, which has to clear
 them for the next one: that takes an eighth of the processor time of decoding and applying rows.
 The allocator of the C library keeps them.
+
+numpy's OpenBLAS starts a thread per core in each worker, which spins for a tenth of a second; no
+matrix is multiplied here.
 """
 
 import gc
@@ -42,5 +45,6 @@ def _forget_zip_files() -> None:
 if __name__ == "__main__":
     # Workers are forked from this process, and load Arrow later.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     daemon.worker_main = run_task
     daemon.manager()  # type: ignore[no-untyped-call]
