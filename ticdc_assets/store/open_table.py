@@ -12,7 +12,7 @@ from typing import NamedTuple
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-# What a lake has of its own, and some current tables.
+# Enough for the own tables of a lake, and for some current tables.
 _MOST_KEPT = 32
 # From `_Kept` and from the call that counts them.
 _REFERENCES_OF_OURS = 2

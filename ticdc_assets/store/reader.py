@@ -90,8 +90,9 @@ class LakeReader:
         self, table: DeltaTable, columns: Sequence[str], condition: pc.Expression | None = None
     ) -> Iterator[pa.Table]:
         """Read rows as `read` does, file by file, behind a block without rows."""
-        with self.explained(_find_path(table)):
-            folder = open_folder(_find_path(table))
+        path = _find_path(table)
+        with self.explained(path):
+            folder = open_folder(path)
             # On a disk, delta-rs passes each few bytes between three threads.  In an object store,
             # it spares the request for the size of each file.
             on_disk = folder if isinstance(folder, fs.SubTreeFileSystem) else None
