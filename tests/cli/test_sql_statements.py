@@ -19,8 +19,8 @@ from ticdc_assets.cli.engines import ENGINES, READERS
 from ticdc_assets.cli.statements import ListedTable, write_statements
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.plan.state import name_address
-from ticdc_assets.store.arrow import replace_surrogates
 from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.texts import replace_surrogates
 
 STORES = {"athena": "s3a://b/lake", "redshift": "s3a://b/lake", "bigquery": "gs://b/lake"}
 # What no name may hold in a comment, for clients that split statements themselves.

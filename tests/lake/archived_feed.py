@@ -226,7 +226,7 @@ def find_schema(lake: LakeSession, table: Incarnation, ts: int) -> TableSchema |
 
 
 def format_text(columns: object, schema: TableSchema) -> Iterator[str]:
-    return [line.decode() for line in format_columns(columns, schema)]  # type: ignore
+    return [line.decode() for line in format_columns(columns, schema)]  # type: ignore[arg-type]
 
 
 def show_modelled(model: ArchiveModel, schema: TableSchema) -> Shown:

@@ -20,8 +20,8 @@ from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_delta_columns
 from ticdc_assets.rows.merging import PUT
 from ticdc_assets.schema.effect import ColumnAdded, ColumnDropped, ColumnRenamed
 from ticdc_assets.store import small_tables
-from ticdc_assets.store.arrow import replace_surrogates
 from ticdc_assets.store.lake import Lake, LakeSession
+from ticdc_assets.store.texts import replace_surrogates
 
 
 class Words(NamedTuple):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ticdc_assets.errors import CatalogError
-from ticdc_assets.store.open_table import format_uri
+from ticdc_assets.store.uris import format_uri
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata

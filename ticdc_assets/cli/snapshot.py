@@ -12,7 +12,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.log.applied_files import find_base
 from ticdc_assets.resources.lake import get_lake_root, make_absolute
 from ticdc_assets.safe_text import escape_control
-from ticdc_assets.store.open_table import format_uri
+from ticdc_assets.store.uris import format_uri
 from ticdc_assets.views.asof import as_of
 from ticdc_assets.views.export import ExportedTable, Exporter
 from ticdc_assets.views.lake_range import require_in_range

@@ -14,8 +14,8 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.plan.state import name_address
 from ticdc_assets.safe_text import quote_given
-from ticdc_assets.store.arrow import replace_surrogates
 from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.texts import replace_surrogates
 
 _SPECIAL = re.compile(r"[^\w .,:/@+=()-]")
 _AZURE = re.compile(r"(?P<container>[^@/]+)@(?P<account>[^./]+)\.dfs\.(?P<host>[^/]+)")

@@ -35,13 +35,13 @@ from ticdc_assets.store.address_log import (
     AddressLog,
     write_commit,
 )
-from ticdc_assets.store.arrow import replace_surrogates
 from ticdc_assets.store.delta_log import read_state
 from ticdc_assets.store.json_files import read_json_file, write_json_file
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.lock import check_lock
 from ticdc_assets.store.not_null import state_not_null
 from ticdc_assets.store.reader import LakeReader, create_folder
+from ticdc_assets.store.texts import replace_surrogates
 
 _FOLDER = "current"
 _DONE_FILE = "published.json"

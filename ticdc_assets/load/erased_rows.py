@@ -14,9 +14,9 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.events.escaped_text import unescape_text
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.log.erasures import make_digest, read_erasures
-from ticdc_assets.store.arrow import replace_surrogates
 from ticdc_assets.store.event_rows import make_table_name
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.texts import replace_surrogates
 
 _Batches = Iterable[tuple[str, pa.RecordBatch]]
 

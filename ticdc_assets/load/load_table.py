@@ -17,11 +17,11 @@ from ticdc_assets.load.loaded_files import STAGE, LoadedRows, RowWriter
 from ticdc_assets.load.read_ahead import read_ahead
 from ticdc_assets.load.source import Portion, TableSource
 from ticdc_assets.plan.load import name_loaded_incarnation
-from ticdc_assets.store.arrow import replace_surrogates
 from ticdc_assets.store.data_files import WrittenFile
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.sql import quote_literal
+from ticdc_assets.store.texts import replace_surrogates
 from ticdc_assets.store.workers import run_in_workers
 from ticdc_assets.store.writer import LakeWriter
 from ticdc_assets.stream.privacy import restore_schema

@@ -20,10 +20,11 @@ from ticdc_assets.rows.loading import RowTyper
 from ticdc_assets.rows.table_rows import write_table
 from ticdc_assets.schema.types.either_moment import check_identity
 from ticdc_assets.schema.types.row import RowReader
-from ticdc_assets.store.arrow import arrow_schema, replace_surrogates
+from ticdc_assets.store.arrow import arrow_schema
 from ticdc_assets.store.contracts import QUARANTINE
 from ticdc_assets.store.data_files import WrittenFile, write_data_file
 from ticdc_assets.store.lake import Lake
+from ticdc_assets.store.texts import replace_surrogates
 from ticdc_assets.stream.privacy import is_protected
 from ticdc_assets.stream.private_values import LoadedValues, hide_values
 

@@ -8,11 +8,12 @@ import pyarrow.compute as pc
 from ticdc_assets.events.table_schema import TableSchema
 from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.plan.definitions import Definition
-from ticdc_assets.store.arrow import arrow_schema, make_table, replace_surrogates
+from ticdc_assets.store.arrow import arrow_schema, make_table
 from ticdc_assets.store.contracts import DEFINITIONS
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.stage_commits import StageMark, commit_rows
+from ticdc_assets.store.texts import replace_surrogates
 from ticdc_assets.store.writer import LakeWriter
 
 _TABLE = "definitions"

@@ -17,10 +17,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.store.arrow import arrow_schema, make_table, replace_surrogates
+from ticdc_assets.store.arrow import arrow_schema, make_table
 from ticdc_assets.store.contracts import ERASURES
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.texts import replace_surrogates
 from ticdc_assets.store.writer import LakeWriter
 
 TABLE = "erasures"

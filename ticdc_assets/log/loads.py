@@ -17,11 +17,12 @@ from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.log.folds import read_fold
 from ticdc_assets.plan.load import Load, name_loaded_incarnation
 from ticdc_assets.protocols.registry import get_ordering
-from ticdc_assets.store.arrow import make_table, replace_surrogates
+from ticdc_assets.store.arrow import make_table
 from ticdc_assets.store.contracts import LOADS
 from ticdc_assets.store.lake import LakeSession
 from ticdc_assets.store.reader import LakeNotFound, LakeReader
 from ticdc_assets.store.stage_commits import StageMark, commit_rows
+from ticdc_assets.store.texts import replace_surrogates
 
 _STAGE = "load"
 # The first event of a changefeed is in one of its first batches.

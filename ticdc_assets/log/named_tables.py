@@ -8,7 +8,7 @@ import json
 from ticdc_assets.events import TableSchema
 from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.plan.state import Incarnation, name_address
-from ticdc_assets.store.arrow import replace_surrogates
+from ticdc_assets.store.texts import replace_surrogates
 
 # A table that has a name, and the Delta version that has its rows.
 NamedTable = tuple[Incarnation, int]

@@ -17,11 +17,12 @@ from ticdc_assets.rows.columns import format_mysql_type
 from ticdc_assets.schema.catalog import CatalogState
 from ticdc_assets.schema.reconciliation import reconcile
 from ticdc_assets.schema.types.mysql_type import map_to_delta_type
-from ticdc_assets.store.arrow import make_table, replace_surrogates
+from ticdc_assets.store.arrow import make_table
 from ticdc_assets.store.contracts import SCHEMA_HISTORY, TABLES
 from ticdc_assets.store.event_rows import make_table_name, read_statements
 from ticdc_assets.store.lake import LakeSession, find_folder
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.texts import replace_surrogates
 from ticdc_assets.store.writer import LakeWriter
 from ticdc_assets.stream.privacy import restore_schema
 from ticdc_assets.stream.schema_versions import TableVersion, complete_schema_versions

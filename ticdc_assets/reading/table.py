@@ -18,8 +18,8 @@ from ticdc_assets.reading.versions import PinnedVersions, open_versions
 from ticdc_assets.rows.columns import make_row_schema
 from ticdc_assets.rows.table_rows import write_table
 from ticdc_assets.safe_text import escape_control
-from ticdc_assets.store.open_table import format_uri
 from ticdc_assets.store.reader import LakeReader
+from ticdc_assets.store.uris import format_uri
 from ticdc_assets.views.asof import AsOfView
 from ticdc_assets.views.overview import SchemaVersionRow, read_schema_versions
 

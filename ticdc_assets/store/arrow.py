@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from ticdc_assets.store.texts import replace_surrogates
+
 _TYPES = {
     "bigint": pa.int64(),
     "int": pa.int32(),
@@ -18,7 +20,6 @@ _TYPES = {
 }
 _COMMENT = re.compile("--.*")
 _TOKEN = re.compile(r"\w+|[<>]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def arrow_schema(contract: str) -> pa.Schema:
@@ -69,12 +70,3 @@ def make_table(contract: str, rows: Iterable[Sequence[Any]]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [make_array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def replace_surrogates(value: Any) -> Any:
-    """Return a value, or a list of values, with U+FFFD for lone surrogates in texts."""
-    if isinstance(value, str):
-        return _SURROGATE.sub("\ufffd", value)
-    if isinstance(value, list | tuple):
-        return type(value)(replace_surrogates(item) for item in value)
-    return value

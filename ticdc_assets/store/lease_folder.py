@@ -19,8 +19,9 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.lease import Look
-from ticdc_assets.store.open_table import choose_storage_options, format_uri, open_table
+from ticdc_assets.store.open_table import open_table
 from ticdc_assets.store.reader import LakeReader, write_content
+from ticdc_assets.store.uris import choose_storage_options, format_uri
 from ticdc_assets.store.writer import NO_RETRY
 
 FOLDER = "run.lease"

@@ -3,7 +3,7 @@
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.once import open_s3
-from ticdc_assets.store.open_table import format_uri
+from ticdc_assets.store.uris import format_uri
 
 
 def describe_object_versions(location: Lake) -> str | None:

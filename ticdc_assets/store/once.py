@@ -9,8 +9,8 @@ from pyarrow import fs
 
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.open_table import format_uri
 from ticdc_assets.store.reader import create_folder, write_content
+from ticdc_assets.store.uris import format_uri
 from ticdc_assets.store.writer import ConcurrentCommit
 
 IS_AT_WORK = "another run is at work in this lake: run the command again when it has ended"

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from ticdc_assets.store.uris import choose_storage_options, format_uri
+
 # Enough for the own tables of a lake, and for some current tables.
 _MOST_KEPT = 32
 # From `_Kept` and from the call that counts them.
@@ -77,16 +79,3 @@ def _find_commit(path: str, version: int) -> _Commit | None:
 
 def _open(path: str, version: int | None = None) -> DeltaTable:
     return DeltaTable(format_uri(path), version, storage_options=choose_storage_options(path))
-
-
-def format_uri(path: str) -> str:
-    """Write a path or URI for delta-rs: it calls Hadoop's s3a s3."""
-    return f"s3://{path.removeprefix('s3a://')}" if path.startswith("s3a://") else path
-
-
-def choose_storage_options(path: str) -> dict[str, str] | None:
-    """Return the settings that delta-rs does not read from the environment itself."""
-    endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
-    if path.startswith(("s3://", "s3a://")) and endpoint.startswith("http://"):
-        return {"allow_http": "true"}
-    return None

@@ -25,7 +25,8 @@ from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.file_blocks import read_blocks, read_fragment
 from ticdc_assets.store.format import check_format
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.open_table import choose_storage_options, format_uri, open_table
+from ticdc_assets.store.open_table import open_table
+from ticdc_assets.store.uris import choose_storage_options, format_uri
 
 # What Arrow and msgspec raise for content that is not what it should be.
 _DAMAGE = (pa.ArrowException, msgspec.MsgspecError, UnicodeError)

@@ -1,6 +1,6 @@
 """SQL text: identifiers, string literals and Delta tables by path, of Spark unless they say so."""
 
-from ticdc_assets.store.arrow import replace_surrogates
+from ticdc_assets.store.texts import replace_surrogates
 
 
 def quote_identifier(name: str) -> str:

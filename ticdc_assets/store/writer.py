@@ -33,9 +33,9 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.store.data_files import ROWS_PER_GROUP, WrittenFile
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.open_table import choose_storage_options, format_uri
 from ticdc_assets.store.reader import LakeReader
 from ticdc_assets.store.sql import quote_standard_text
+from ticdc_assets.store.uris import choose_storage_options, format_uri
 
 _NTZ = frozenset(("timestampNtz",))
 # Of the features of a table, those that every commit of delta-rs respects.

@@ -27,8 +27,8 @@ from ticdc_assets.rows.columns import (
 )
 from ticdc_assets.safe_text import escape_markdown
 from ticdc_assets.store.lake import Lake
-from ticdc_assets.store.open_table import format_uri
 from ticdc_assets.store.sql import quote_standard_text
+from ticdc_assets.store.uris import format_uri
 
 Properties = dict[str, Any]
 

@@ -22,12 +22,12 @@ from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.plan.steps import ApplyRows
 from ticdc_assets.rows.identity import are_among
 from ticdc_assets.rows.multiset import number_passes
-from ticdc_assets.store.arrow import replace_surrogates
 from ticdc_assets.store.contracts import EVENT_IDENTITY
 from ticdc_assets.store.event_rows import SCHEMA, make_table_name, read_row_change
 from ticdc_assets.store.file_blocks import read_blocks
 from ticdc_assets.store.lake import Lake
 from ticdc_assets.store.reader import FileList, LakeReader, OpenTables, read_data_files
+from ticdc_assets.store.texts import replace_surrogates
 from ticdc_assets.stream.ordering import OrderKey, Phase
 
 # Column of `events` that no row change has.

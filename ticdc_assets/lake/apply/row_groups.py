@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from ticdc_assets.plan.ddl_cuts import DdlCuts
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.schema.inference import statement_order
-from ticdc_assets.store.arrow import replace_surrogates
 from ticdc_assets.store.event_rows import make_table_name
+from ticdc_assets.store.texts import replace_surrogates
 
 # What the rows of a group share, besides the DDLs before them.
 _GROUP = (

@@ -31,10 +31,10 @@ from ticdc_assets.log.applied_files import read_snapshot
 from ticdc_assets.log.named_tables import NamedTable, name_tables
 from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.safe_text import describe_error
-from ticdc_assets.store.arrow import replace_surrogates
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.lock import check_lock
 from ticdc_assets.store.reader import LakeReader, open_folder
+from ticdc_assets.store.texts import replace_surrogates
 
 _AT_ONCE = 8
 

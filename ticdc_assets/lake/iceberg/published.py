@@ -15,8 +15,8 @@ from ticdc_assets.log.snapshot import Snapshot
 from ticdc_assets.store.json_files import read_json_file, write_json_file
 from ticdc_assets.store.lake import Lake, LakeSession
 from ticdc_assets.store.lock import check_lock
-from ticdc_assets.store.open_table import format_uri
 from ticdc_assets.store.reader import LakeReader, create_folder, open_folder
+from ticdc_assets.store.uris import format_uri
 from ticdc_assets.stream.problem import Problem
 
 FOLDER = "iceberg"

@@ -1,4 +1,4 @@
-"""A command starts no thread that it has no work for."""
+"""A command starts no thread, and loads no library, that it has no work for."""
 
 import os
 import subprocess
@@ -18,3 +18,12 @@ def test_numpy_starts_none_per_core_unless_its_user_says_so() -> None:
     assert count_threads() == count_threads(OPENBLAS_NUM_THREADS="1")
     if (os.cpu_count() or 1) > 1:
         assert count_threads() < count_threads(OPENBLAS_NUM_THREADS="2")
+
+
+def test_the_options_of_all_commands_are_read_without_any_large_library() -> None:
+    code = "import atexit, sys; from ticdc_assets import cli;"
+    code += "atexit.register(lambda: print(*sys.modules, file=sys.stderr)); cli.main(['--help'])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in run.stderr.split()}
+    assert "argparse" in loaded
+    assert not loaded & {"dagster", "deltalake", "numpy", "pandas", "pyarrow", "pyspark"}
