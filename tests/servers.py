@@ -108,7 +108,7 @@ def connect_server(folder: Path, *, with_delta: bool = True) -> Iterator[str]:
         archive = choose_archive_options(find_java(), class_path)
         settings |= DELTA | {
             "spark.driver.extraClassPath": class_path,
-            "spark.driver.extraJavaOptions": shlex.join(archive),
+            "spark.driver.extraJavaOptions": shlex.join(["-XX:+UseSerialGC", *archive]),
         }
     command = [*_submit_command(settings), "--class", "org.apache.spark.sql.connect.service"]
     command[-1] += ".SparkConnectServer"

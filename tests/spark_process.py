@@ -7,6 +7,7 @@ folder.
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,17 +20,19 @@ import pyarrow as pa
 
 from tests.servers import DELTA, SHORT_LIVED_JVM
 from ticdc_assets.resources import jars
+from ticdc_assets.resources.class_archive import choose_archive_options
+from ticdc_assets.resources.java import find_java
+from ticdc_assets.store.work_size import FEW_ROWS
 
 _AT_ONCE = 4
 _SETTINGS = {
+    **FEW_ROWS,
     "spark.master": "local[2]",
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.databricks.delta.snapshotPartitions": "1",
 }
 
 
@@ -57,8 +60,17 @@ def spark_process(
     folder: Path, settings: Mapping[str, str], packages: Sequence[Path] = ()
 ) -> Iterator[SparkProcess]:
     """Run a Spark with Delta, these settings and these jars for the duration of the context."""
-    class_path = os.pathsep.join(map(str, [*jars.find_jars(), *packages]))
-    chosen = _SETTINGS | DELTA | {"spark.driver.extraClassPath": class_path} | dict(settings)
+    class_path = os.pathsep.join(map(str, jars.find_jars()))
+    options = ["-XX:+UseSerialGC", *choose_archive_options(find_java(), class_path)]
+    chosen = {
+        **_SETTINGS,
+        **DELTA,
+        # The archive is of exactly these.
+        "spark.driver.extraClassPath": class_path,
+        "spark.driver.extraJavaOptions": shlex.join(options),
+        "spark.jars": ",".join(map(str, packages)),
+        **settings,
+    }
     command = [sys.executable, "-m", "tests.spark_process", str(folder), json.dumps(chosen)]
     with (
         (folder / "spark.log").open("w") as log,
