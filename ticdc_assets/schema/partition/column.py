@@ -1,4 +1,4 @@
-"""Comparing and hashing column values as partitioning does.
+"""Reading, comparing and hashing column values as partitioning does.
 
 RANGE COLUMNS and LIST COLUMNS compare a row's values with bounds converted to the column's type.
 KEY partitioning hashes the text of a value under its collation.
@@ -17,7 +17,7 @@ from ticdc_assets.schema.partition.collation import (
     make_collation_sort_key,
     make_hash_key,
 )
-from ticdc_assets.schema.partition.function import Constant
+from ticdc_assets.schema.partition.function import Constant, Row
 from ticdc_assets.schema.types.mysql_type import Kind, describe
 from ticdc_assets.schema.types.value import Value
 from ticdc_assets.schema.types.value_writer import make_writer
@@ -29,6 +29,23 @@ UNKNOWN_COLLATION = (
 
 # Computes a key that sorts as TiDB sorts the value, which is never NULL.
 SortKey = Callable[[Any], Any]
+
+
+def make_column_reader(column: Column) -> Callable[[Row], Any]:
+    """Return the function that reads a column's value from a row, in any case of its name."""
+    name = column.name
+    folded = name.casefold()
+
+    def read(row: Row) -> Value:
+        try:
+            return row[name]
+        except KeyError:
+            for spelled, value in row.items():
+                if spelled.casefold() == folded:
+                    return value
+        raise InvalidValue("the row lacks this partitioning column", column=name)
+
+    return read
 
 
 def make_sort_key(column: Column) -> SortKey:

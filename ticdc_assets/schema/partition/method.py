@@ -15,6 +15,7 @@ from ticdc_assets.schema.ddl_context import DdlContext
 from ticdc_assets.schema.partition.column import (
     convert_bound,
     lacks_collation,
+    make_column_reader,
     make_hash,
     make_sort_key,
 )
@@ -22,7 +23,6 @@ from ticdc_assets.schema.partition.expression import (
     compile_integer,
     evaluate_constant,
     evaluate_integer,
-    make_column_reader,
 )
 from ticdc_assets.schema.partition.function import Row
 
