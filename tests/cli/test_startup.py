@@ -27,3 +27,21 @@ def test_the_options_of_all_commands_are_read_without_any_large_library() -> Non
     loaded = {name.partition(".")[0] for name in run.stderr.split()}
     assert "argparse" in loaded
     assert not loaded & {"dagster", "deltalake", "numpy", "pandas", "pyarrow", "pyspark"}
+
+
+ARROW = """
+import sys
+from ticdc_assets.store.load_arrow import load_arrow
+load_arrow()
+import pyarrow, pyarrow.dataset
+table = pyarrow.table({"a": ["x", None]})
+assert "pandas" not in sys.modules
+frame = table.to_pandas()
+assert pyarrow.Table.from_pandas(frame).equals(table, check_metadata=False)
+print(type(frame))
+"""
+
+
+def test_arrow_is_loaded_without_pandas_and_still_converts_to_it() -> None:
+    run = subprocess.run([sys.executable, "-c", ARROW], capture_output=True, text=True, check=True)
+    assert run.stdout == "<class 'pandas.core.frame.DataFrame'>\n"

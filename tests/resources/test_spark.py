@@ -95,7 +95,9 @@ assert get_session(lake, master="local[2]") is spark
 def workers(batches):
     import gc, pyarrow, sys, ticdc_assets.events
     assert sum(map(len, batches)) == 1
-    yield pyarrow.record_batch({"python": [sys.executable], "frozen": [gc.get_freeze_count()]})
+    found = {"python": [sys.executable], "frozen": [gc.get_freeze_count()]}
+    yield pyarrow.record_batch(found)
+    assert "pandas" not in sys.modules
 
 [made] = os.listdir(tempfile.gettempdir())
 assert stat.S_IMODE(os.stat(f"{tempfile.gettempdir()}/{made}").st_mode) == 0o700

@@ -17,7 +17,11 @@ from ticdc_assets.cli.parser import find_bytes_that_are_not_utf8
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.extras import describe_missing
 from ticdc_assets.safe_text import redact, redacted_errors, remember_secrets_in
+from ticdc_assets.store.load_arrow import load_arrow
 from ticdc_assets.store.run_id import running_as
+
+# Modules of commands that read no table.
+_WITHOUT_ARROW = frozenset({"dev", "setup", "spark_server", "tso"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,6 +62,8 @@ def _choose_log(options: argparse.Namespace, run_id: str) -> Iterator[None]:
 
 def _run(options: argparse.Namespace) -> int:
     try:
+        if options.module not in _WITHOUT_ARROW:
+            load_arrow()
         # Importing Spark takes seconds, so only the commands that need it do.
         module = importlib.import_module(f"ticdc_assets.cli.{options.module}")
         run = getattr(module, options.command.replace("-", "_"))

@@ -11,6 +11,8 @@ The allocator of the C library keeps them.
 
 numpy's OpenBLAS starts a thread per core in each worker, which spins for a tenth of a second; no
 matrix is multiplied here.
+
+Arrow itself is loaded before workers are forked, and without pandas: once, and not per worker.
 """
 
 import gc
@@ -20,6 +22,8 @@ from typing import BinaryIO
 from zipimport import zipimporter
 
 from pyspark import daemon
+
+from ticdc_assets.store.load_arrow import load_arrow
 
 _run_task = daemon.worker_main
 
@@ -43,8 +47,9 @@ def _forget_zip_files() -> None:
 
 
 if __name__ == "__main__":
-    # Workers are forked from this process, and load Arrow later.
+    # Before Arrow is loaded.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    load_arrow()
     daemon.worker_main = run_task
     daemon.manager()  # type: ignore[no-untyped-call]
