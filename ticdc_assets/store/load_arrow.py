@@ -7,13 +7,12 @@ converts a table to pandas later still gets a frame.
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
 from types import ModuleType
 
 
-class _WithoutPandas(MetaPathFinder):
+class _WithoutPandas:
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None, /
     ) -> None:
         if fullname == "pandas":
             raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
