@@ -183,6 +183,8 @@ def hive_metastore(folder: Path) -> Iterator[str]:
     with run_server(command, folder, "hive") as server:
         wait_for_port(server, port, folder / "hive.log")
         yield f"thrift://{HOST}:{port}"
+        # It keeps everything in memory, and waits for its clients before it ends.
+        server.kill()
 
 
 @contextmanager
