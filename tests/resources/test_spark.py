@@ -106,6 +106,13 @@ for task in range(2):
     found = spark.range(0, 1, 1, 1).mapInArrow(workers, "python string, frozen bigint").collect()
     assert [(row.python, row.frozen > 0) for row in found] == [(sys.executable, task > 0)], found
 
+# A user's function, in the same workers.
+def frames(batches):
+    import pandas
+    yield pandas.DataFrame({"a": [1.0, None]})
+
+assert spark.range(0, 1, 1, 1).mapInPandas(frames, "a double").collect() == [(1.0,), (None,)]
+
 table = f"delta.`{lake}/t`"
 row = "SELECT timestamp'2024-01-02 03:04:05' at"
 spark.sql(f"CREATE TABLE {table} USING delta CLUSTER BY (at) AS {row}")
