@@ -81,6 +81,17 @@ def wait_for_port(server: subprocess.Popen[bytes], port: int, log: Path) -> None
     raise RuntimeError(f"no server at {port}: {log.read_text(errors='replace')[-2000:]}")
 
 
+def delta_settings() -> dict[str, str]:
+    """Return the settings of a driver with Delta, which maps the archive of classes."""
+    # The archive is of exactly these jars.
+    class_path = os.pathsep.join(map(str, jars.find_jars()))
+    options = ["-XX:+UseSerialGC", *choose_archive_options(find_java(), class_path)]
+    return DELTA | {
+        "spark.driver.extraClassPath": class_path,
+        "spark.driver.extraJavaOptions": shlex.join(options),
+    }
+
+
 def _submit_command(settings: Mapping[str, str]) -> list[str]:
     command = [str(SPARK_HOME / "bin" / "spark-submit")]
     for name, value in settings.items():
@@ -104,12 +115,7 @@ def connect_server(folder: Path, *, with_delta: bool = True) -> Iterator[str]:
         "spark.connect.grpc.binding.port": str(port),
     }
     if with_delta:
-        class_path = os.pathsep.join(map(str, jars.find_jars()))
-        archive = choose_archive_options(find_java(), class_path)
-        settings |= DELTA | {
-            "spark.driver.extraClassPath": class_path,
-            "spark.driver.extraJavaOptions": shlex.join(["-XX:+UseSerialGC", *archive]),
-        }
+        settings |= delta_settings()
     command = [*_submit_command(settings), "--class", "org.apache.spark.sql.connect.service"]
     command[-1] += ".SparkConnectServer"
     with run_server(command, folder, "connect") as server:

@@ -7,7 +7,6 @@ folder.
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +17,7 @@ from typing import IO
 
 import pyarrow as pa
 
-from tests.servers import DELTA, SHORT_LIVED_JVM
-from ticdc_assets.resources import jars
-from ticdc_assets.resources.class_archive import choose_archive_options
-from ticdc_assets.resources.java import find_java
+from tests.servers import SHORT_LIVED_JVM, delta_settings
 from ticdc_assets.store.work_size import FEW_ROWS
 
 _AT_ONCE = 4
@@ -60,17 +56,8 @@ def spark_process(
     folder: Path, settings: Mapping[str, str], packages: Sequence[Path] = ()
 ) -> Iterator[SparkProcess]:
     """Run a Spark with Delta, these settings and these jars for the duration of the context."""
-    class_path = os.pathsep.join(map(str, jars.find_jars()))
-    options = ["-XX:+UseSerialGC", *choose_archive_options(find_java(), class_path)]
-    chosen = {
-        **_SETTINGS,
-        **DELTA,
-        # The archive is of exactly these.
-        "spark.driver.extraClassPath": class_path,
-        "spark.driver.extraJavaOptions": shlex.join(options),
-        "spark.jars": ",".join(map(str, packages)),
-        **settings,
-    }
+    of_packages = {"spark.jars": ",".join(map(str, packages))}
+    chosen = _SETTINGS | delta_settings() | of_packages | dict(settings)
     command = [sys.executable, "-m", "tests.spark_process", str(folder), json.dumps(chosen)]
     with (
         (folder / "spark.log").open("w") as log,
