@@ -35,6 +35,7 @@ def verify(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+# It comes with the system: no dependency of the project could install it.
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
 def test_systemd_takes_the_units(tmp_path: Path) -> None:
     for path in UNITS:
